@@ -1,0 +1,87 @@
+/** Every stable code Warren answers with, its HTTP status and title. One table, so that no code means two things. */
+const CODES = {
+  invalid_request: [400, 'The request is not valid'],
+  malformed_json: [400, 'The body is not JSON'],
+  token_missing: [401, 'A bearer token is needed'],
+  token_invalid: [401, 'The bearer token is not accepted'],
+  token_expired: [401, 'The bearer token has expired'],
+  no_instance: [404, 'The user has no instance'],
+  instance_not_found: [404, 'No instance has this id'],
+  operation_not_found: [404, 'No operation has this id'],
+  not_found: [404, 'There is nothing here'],
+  operation_in_flight: [409, 'Another operation is in flight'],
+  rolling_back: [409, 'An operation is being rolled back'],
+  not_cancellable: [409, 'The operation can no longer be cancelled'],
+  not_redrivable: [409, 'The operation cannot be redriven'],
+  instance_failed: [409, 'The instance has failed'],
+  idempotency_key_reused: [409, 'The Idempotency-Key was used with another body'],
+  instance_retired: [410, 'The instance is retired'],
+  body_too_large: [413, 'The body is too large'],
+  capacity_exhausted: [503, 'No slot is left'],
+  registry_unavailable: [503, 'The registry cannot be reached'],
+  internal_error: [500, 'Something went wrong inside Warren'],
+} as const satisfies Record<string, readonly [number, string]>;
+
+export type ErrorCode = keyof typeof CODES;
+
+export interface FieldFault {
+  /** Where in the input: `user_id`, `entries[3].at`, `header.idempotency-key`. */
+  readonly path: string;
+  readonly message: string;
+}
+
+interface Extra {
+  readonly errors?: readonly FieldFault[];
+  readonly instance_id?: string;
+  readonly operation_id?: string;
+  readonly retryAfterSeconds?: number;
+  readonly cause?: unknown;
+}
+
+/** An error that an API caller sees as an RFC 9457 problem. */
+export class WarrenError extends Error {
+  readonly code: ErrorCode;
+  readonly extra: Extra;
+  override readonly name = 'WarrenError';
+
+  constructor(code: ErrorCode, detail: string, extra: Extra = {}) {
+    super(detail, { cause: extra.cause });
+    this.code = code;
+    this.extra = extra;
+  }
+
+  get status(): number {
+    return CODES[this.code][0];
+  }
+
+  get title(): string {
+    return CODES[this.code][1];
+  }
+}
+
+export type Dependency = 'postgres' | 'kubernetes' | 'discovery' | 'assistant' | 'queue' | 'events';
+
+/**
+ * An outside call that did not give its answer. `unreachable`: nobody answered, or answered "not now" (time-out,
+ * refused connection, 429, 5xx): worth a retry, and an outage moves deadlines. Otherwise the other side refused
+ * (403, 422, …) and a retry changes nothing until somebody acts.
+ */
+export class OutsideError extends Error {
+  readonly dependency: Dependency;
+  readonly unreachable: boolean;
+  readonly status: number | null;
+  readonly retryAfterMs: number | null;
+  override readonly name = 'OutsideError';
+
+  constructor(
+    dependency: Dependency,
+    message: string,
+    options: { unreachable: boolean; status?: number | null; retryAfterMs?: number | null; cause?: unknown },
+  ) {
+    super(message, { cause: options.cause });
+    this.dependency = dependency;
+    this.unreachable = options.unreachable;
+    this.status = options.status ?? null;
+    this.retryAfterMs = options.retryAfterMs ?? null;
+  }
+}
