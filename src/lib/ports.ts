@@ -101,7 +101,13 @@ export interface ClusterPort {
 export interface ShardTemplate {
   readonly image: string;
   readonly command: readonly string[];
-  readonly post_init: { readonly image: string; readonly env: Readonly<Record<string, string>>; readonly script: string };
+  readonly post_init: {
+    readonly image: string;
+    readonly env: Readonly<Record<string, string>>;
+    readonly script: string;
+    /** Paths of those mounts (below) that the script works on. */
+    readonly mounts: readonly string[];
+  };
   readonly env: Readonly<Record<string, string>>;
   readonly image_pull_secrets: readonly string[];
   readonly run_as: { readonly user: number; readonly group: number };

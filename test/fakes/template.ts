@@ -13,7 +13,7 @@ const probe = { command: ['/bin/true'], period_seconds: 5, timeout_seconds: 5, f
 export const fakeTemplate = (overrides: Partial<ShardTemplate> = {}): ShardTemplate => ({
   image: 'example.com/qwenpaw/runtime:v1.2.0',
   command: ['/bin/sh', '-c', 'exec /entrypoint.sh'],
-  post_init: { image: 'example.com/qwenpaw/post-init:v1.2.0', env: {}, script: 'true' },
+  post_init: { image: 'example.com/qwenpaw/post-init:v1.2.0', env: {}, script: 'true', mounts: [] },
   env: {},
   image_pull_secrets: [],
   run_as: { user: 10001, group: 10001 },
