@@ -44,6 +44,11 @@ export function tryLock(folder: string): boolean {
     } catch {
       return false;
     }
+    if (!isStale(grave)) {
+      // Between the look and the rename another process took it over: give it back.
+      renameSync(grave, folder);
+      return false;
+    }
     rmSync(grave, { recursive: true, force: true });
   }
   return false;
