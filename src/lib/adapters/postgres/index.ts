@@ -1,0 +1,120 @@
+import pg from 'pg';
+import { OutsideError } from '../../errors.ts';
+import type { Database, Sql } from '../../ports.ts';
+
+export interface PostgresOptions {
+  readonly url: string;
+  /** Connections of this process; one in a function (a transaction pooler stands before PostgreSQL). */
+  readonly poolMax: number;
+  readonly connectTimeoutMs: number;
+  /** Virtual time of tests: set as `warren.now` in each transaction. */
+  readonly now?: () => Date;
+}
+
+const RETRYABLE = new Set(['40P01', '40001']);
+// Class 08 (connection), 57P0x (shutdown, crash, cannot connect now), 53300 (too many connections).
+const UNREACHABLE = /^(08...|57P0[1-5]|53300)$/;
+const ATTEMPTS = 3;
+
+/** bigint columns are counts, versions and sequence numbers below 2^53: read them as numbers. */
+pg.types.setTypeParser(pg.types.builtins.INT8, Number);
+
+/** PostgreSQL as `Database`: no session state, no named statements, no LISTEN, so that a transaction pooler may stand between. */
+export function createDatabase(options: PostgresOptions): Database {
+  const pool = new pg.Pool({
+    connectionString: options.url,
+    max: options.poolMax,
+    connectionTimeoutMillis: options.connectTimeoutMs,
+    idleTimeoutMillis: 30_000,
+    allowExitOnIdle: true,
+    // A server that vanished without a word must not hold a request longer than this.
+    query_timeout: 10_000,
+    keepAlive: true,
+  });
+  // Without a listener an idle connection that breaks ends the process.
+  pool.on('error', () => {});
+
+  async function tx<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await once(work);
+      } catch (error) {
+        if (attempt < ATTEMPTS && RETRYABLE.has(codeOf(error))) continue;
+        throw outside(error);
+      }
+    }
+  }
+
+  async function once<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
+    const client = await pool.connect();
+    let broken: Error | undefined;
+    // A checked-out client that loses its connection emits 'error'; its query fails too, so this only keeps the process.
+    const onError = () => {};
+    client.on('error', onError);
+    try {
+      await client.query(beginText(options.now));
+      const result = await work({ query: (text, values) => rows(client, text, values) });
+      await client.query('commit');
+      return result;
+    } catch (error) {
+      await client.query('rollback').catch((cause: Error) => {
+        broken = cause;
+      });
+      throw error;
+    } finally {
+      client.removeListener('error', onError);
+      client.release(broken);
+    }
+  }
+
+  return {
+    tx,
+    async query(text, values) {
+      if (options.now !== undefined) return tx((sql) => sql.query(text, values));
+      try {
+        return await rows(pool, text, values);
+      } catch (error) {
+        throw outside(error);
+      }
+    },
+    close: () => pool.end(),
+  };
+}
+
+function beginText(now: (() => Date) | undefined): string {
+  return now === undefined ? 'begin' : `begin; set local warren.now = '${now().toISOString()}'`;
+}
+
+async function rows<Row extends object>(
+  on: pg.Pool | pg.PoolClient,
+  text: string,
+  values: readonly unknown[] = [],
+): Promise<Row[]> {
+  const result = await on.query<Row>(text, [...values]);
+  return result.rows;
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+}
+
+function outside(error: unknown): unknown {
+  if (!(error instanceof Error) || error instanceof OutsideError) return error;
+  const code = codeOf(error);
+  const lost =
+    UNREACHABLE.test(code) ||
+    /^(ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EHOSTUNREACH)/.test(code) ||
+    /Connection terminated|timeout exceeded when trying to connect|Query read timeout/.test(error.message);
+  if (!lost) return error;
+  return new OutsideError('postgres', `PostgreSQL cannot be reached: ${error.message}`, {
+    unreachable: true,
+    cause: error,
+  });
+}
+
+/** Whether an error is PostgreSQL's unique violation of that index (names are in migrations/). */
+export function violates(error: unknown, constraint: string): boolean {
+  return (
+    codeOf(error) === '23505' && error instanceof Error && 'constraint' in error && error.constraint === constraint
+  );
+}
