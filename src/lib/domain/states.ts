@@ -13,7 +13,9 @@ export type OperationStatus =
   | 'rolled_back'
   | 'cancelled'
   | 'parked';
-export type OperationKind = 'create' | 'rebind' | 'recycle' | 'warm_up' | 'grow';
+/** Every kind of operation there is. */
+export const OPERATION_KINDS = ['create', 'rebind', 'recycle', 'warm_up', 'grow'] as const;
+export type OperationKind = (typeof OPERATION_KINDS)[number];
 
 /** Statuses of an operation that holds the place of its subject (`queued` waits behind it; parked does not hold it). */
 export const IN_FLIGHT: readonly OperationStatus[] = ['pending', 'running', 'waiting', 'undoing'];
@@ -36,7 +38,8 @@ export const OBSERVED_STATES: readonly ObservedState[] = [
 ];
 
 /** The state a gateway sees. `staging` is an active assistant on its way to staged. */
-export type RouteState = 'starting' | 'active' | 'failed' | 'staging' | 'staged' | 'restoring';
+export const ROUTE_STATES = ['starting', 'active', 'failed', 'staging', 'staged', 'restoring'] as const;
+export type RouteState = (typeof ROUTE_STATES)[number];
 
 /**
  * The route state of a live instance. `repairing`: an operation that may bring it back is in flight.

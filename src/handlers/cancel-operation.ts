@@ -1,0 +1,20 @@
+import { apiFunction } from '../lib/api/function.ts';
+import { operationInput } from '../lib/api/inputs.ts';
+import { commandShape } from '../lib/registry/command.ts';
+import { operationKey } from '../lib/registry/operations.ts';
+import { cancelOperation } from '../lib/saga/commands.ts';
+import { tell } from '../lib/saga/tell.ts';
+import { apiDeps } from '../lib/wiring-api.ts';
+
+const deps = apiDeps();
+
+/** POST /v1/operations/{operation_id}/cancel */
+export const handler = apiFunction({
+  name: 'cancelOperation',
+  input: operationInput,
+  async run({ input, caller }) {
+    const result = await cancelOperation(deps, operationKey(input.operation_id), caller);
+    await tell(deps, [result.operation]);
+    return { status: 202, body: await commandShape(deps.db, result, new Date(deps.entropy.now())) };
+  },
+});

@@ -1,0 +1,21 @@
+import { apiFunction } from '../lib/api/function.ts';
+import { createInput } from '../lib/api/inputs.ts';
+import { acceptCreate } from '../lib/lifecycle/accept-create.ts';
+import { commandShape } from '../lib/registry/command.ts';
+import { tell } from '../lib/saga/tell.ts';
+import { apiDeps } from '../lib/wiring-api.ts';
+
+const deps = apiDeps();
+
+/** POST /v1/instances: 202 while the create is under way, 200 when the user's instance already lives. */
+export const handler = apiFunction({
+  name: 'create',
+  input: createInput,
+  async run({ input: { user_id, metadata }, caller }) {
+    const command = { user_id, ...(metadata !== undefined && { metadata }) };
+    const { created, instance, operation } = await acceptCreate(deps, command, caller);
+    if (created && operation !== null) await tell(deps, [operation]);
+    const body = await commandShape(deps.db, { instance, operation, fresh: created }, new Date(deps.entropy.now()));
+    return { status: operation === null ? 200 : 202, body };
+  },
+});

@@ -1,0 +1,28 @@
+import { setTimeout } from 'node:timers/promises';
+import { apiFunction } from '../lib/api/function.ts';
+import { wakeInput } from '../lib/api/inputs.ts';
+import { acceptCreate } from '../lib/lifecycle/accept-create.ts';
+import { wake } from '../lib/route/wake.ts';
+import { tell } from '../lib/saga/tell.ts';
+import { apiDeps, routeSettings } from '../lib/wiring-api.ts';
+
+const deps = apiDeps();
+const wakeDeps: Parameters<typeof wake>[0] = {
+  db: deps.db,
+  settings: routeSettings(),
+  now: () => deps.entropy.now(),
+  sleep: (milliseconds) => setTimeout(milliseconds),
+  async create(user_id, caller) {
+    const { created, operation } = await acceptCreate(deps, { user_id }, caller);
+    if (created && operation !== null) await tell(deps, [operation]);
+  },
+};
+
+/** POST /v1/wake */
+export const handler = apiFunction({
+  name: 'wake',
+  input: wakeInput,
+  run: ({ input, caller }) => wake(wakeDeps, input, caller),
+  // The user's request is in conflict with a full fleet; the fleet itself is no trouble of the gateway.
+  onProblem: (error) => (error.code === 'capacity_exhausted' ? { status: 409 } : {}),
+});

@@ -1,0 +1,73 @@
+import { keyOf, type Page, pageOf, UUID_KEY } from '../api/cursor.ts';
+import type { OperationShape } from '../api/schemas.ts';
+import { operationShape, type StepRow } from '../api/shapes.ts';
+import type { OperationKind, OperationStatus } from '../domain/states.ts';
+import { WarrenError } from '../errors.ts';
+import type { Sql } from '../ports.ts';
+import type { OperationRow } from '../saga/rows.ts';
+
+/** @throws WarrenError operation_not_found, for an id that is no UUID too. */
+export async function getOperation(sql: Sql, operationId: string, now: Date): Promise<OperationShape> {
+  const id = operationKey(operationId);
+  const [row] = await sql.query<OperationRow>('select * from operation where operation_id = $1', [id]);
+  if (row === undefined) throw operationNotFound(operationId);
+  return withSteps(sql, row, now);
+}
+
+/** The operation with its timeline. */
+export async function withSteps(sql: Sql, row: OperationRow, now: Date): Promise<OperationShape> {
+  return operationShape(row, await stepsOf(sql, [row.operation_id]), now);
+}
+
+/** An id in the form that PostgreSQL compares. @throws WarrenError operation_not_found when it is no UUID. */
+export function operationKey(operationId: string): string {
+  const id = operationId.toLowerCase();
+  if (!UUID_KEY.test(id)) throw operationNotFound(operationId);
+  return id;
+}
+
+function operationNotFound(operationId: string): WarrenError {
+  const message = 'names no operation';
+  return new WarrenError('operation_not_found', `${operationId} ${message}`, {
+    errors: [{ path: 'operation_id', message }],
+  });
+}
+
+export interface OperationFilter {
+  readonly status?: OperationStatus | undefined;
+  readonly kind?: OperationKind | undefined;
+  readonly cursor?: string | undefined;
+  readonly limit: number;
+}
+
+/** Newest first (their ids sort by time). @throws WarrenError invalid_request for a cursor of another list. */
+export async function listOperations(sql: Sql, filter: OperationFilter, now: Date): Promise<Page<OperationShape>> {
+  const rows = await sql.query<OperationRow>(
+    `select * from operation
+      where ($1::text is null or status = $1)
+        and ($2::text is null or kind = $2)
+        and ($3::uuid is null or operation_id < $3)
+      order by operation_id desc limit $4`,
+    [filter.status ?? null, filter.kind ?? null, keyOf(filter.cursor, UUID_KEY), filter.limit + 1],
+  );
+  const steps = Map.groupBy(
+    await stepsOf(
+      sql,
+      rows.slice(0, filter.limit).map(({ operation_id }) => operation_id),
+    ),
+    ({ operation_id }) => operation_id,
+  );
+  return pageOf(
+    rows,
+    filter.limit,
+    ({ operation_id }) => operation_id,
+    (row) => operationShape(row, steps.get(row.operation_id) ?? [], now),
+  );
+}
+
+function stepsOf(sql: Sql, operationIds: readonly string[]): Promise<StepRow[]> {
+  return sql.query<StepRow>(
+    'select * from operation_step where operation_id = any($1::uuid[]) order by operation_id, seq',
+    [operationIds],
+  );
+}
