@@ -6,6 +6,13 @@ interface Remaining {
   readonly p90: number;
 }
 
+/** The assistant is Ready: what is left is Warren's own work. */
+const LAST_STEPS: Readonly<Record<string, Remaining>> = {
+  verify: { p50: 1, p90: 2 },
+  register: { p50: 1, p90: 2 },
+  activate: { p50: 1, p90: 2 },
+};
+
 /**
  * What is assumed until enough operations were measured. A first start of the assistant takes 16–25 s on two cores
  * (it fills an empty volume), a later one 8–14 s; the work around it is well under a second.
@@ -15,14 +22,9 @@ const PRIORS: Readonly<
 > = {
   create: {
     whole: { p50: 20, p90: 30 },
-    steps: {
-      slot: { p50: 22, p90: 45 },
-      bind: { p50: 20, p90: 30 },
-      register: { p50: 1, p90: 2 },
-      activate: { p50: 1, p90: 2 },
-    },
+    steps: { slot: { p50: 21, p90: 45 }, ...LAST_STEPS },
   },
-  rebind: { whole: { p50: 12, p90: 18 }, steps: { register: { p50: 1, p90: 2 }, activate: { p50: 1, p90: 2 } } },
+  rebind: { whole: { p50: 12, p90: 18 }, steps: LAST_STEPS },
   recycle: { whole: { p50: 20, p90: 60 }, steps: {} },
   warm_up: { whole: { p50: 3, p90: 10 }, steps: {} },
   grow: { whole: { p50: 5, p90: 15 }, steps: {} },

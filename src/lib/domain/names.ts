@@ -29,6 +29,14 @@ export const podDns = (slot: SlotRef, namespace: string): string =>
 export const slotSubject = (slot: SlotRef): string => `slot:${slot.shard_id}/${slot.pod_index}`;
 export const shardSubject = (shardId: string): string => `shard:${shardId}`;
 
+/** The place a subject `slot:07/13` or `shard:07` names (a shard's pod_index is -1), or null for an instance's. */
+export function slotSubjectRef(subject: string): SlotRef | null {
+  const match = /^(?:slot:(\d{2,})\/(\d+)|shard:(\d{2,}))$/.exec(subject);
+  if (match === null) return null;
+  if (match[3] !== undefined) return { shard_id: match[3], pod_index: -1 };
+  return { shard_id: match[1] ?? '', pod_index: Number(match[2]) };
+}
+
 /** The id of the n-th shard: two digits at least, so that `00` … `49` sort. */
 export const shardIdOf = (n: number): string => String(n).padStart(2, '0');
 

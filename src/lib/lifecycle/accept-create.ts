@@ -1,0 +1,183 @@
+import type { Limits } from '../config.ts';
+import { type Entropy, newInstanceId } from '../domain/ids.ts';
+import { podDns, preferredShard, type SlotRef } from '../domain/names.ts';
+import { WarrenError } from '../errors.ts';
+import type { Database, Sql } from '../ports.ts';
+import type { Caller } from '../saga/commands.ts';
+import { appendHistory } from '../saga/history.ts';
+import { inFlight, insertOperation } from '../saga/operations.ts';
+import type { InstanceRow, OperationRow } from '../saga/rows.ts';
+import { allocateSlot } from './allocate.ts';
+
+export interface CreateInput {
+  readonly user_id: string;
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** `Idempotency-Key` of a request: kept 24 h per actor and endpoint. */
+export interface Idempotency {
+  readonly key: string;
+  readonly endpoint: string;
+  readonly body_hash: string;
+}
+
+export interface Accepted {
+  readonly created: boolean;
+  readonly instance: InstanceRow;
+  /** In flight, or null when the instance already lives and nothing is under way. */
+  readonly operation: OperationRow | null;
+}
+
+interface AcceptDeps {
+  readonly db: Database;
+  readonly entropy: Entropy;
+  readonly limits: Limits;
+  readonly namespace: string;
+}
+
+/**
+ * Accepts a create in one transaction: instance (active/pending), its slot held, the operation, history. Asked again
+ * for the same user it returns what is there. Nothing outside is touched, and the queue is told by the caller afterwards.
+ * @throws WarrenError capacity_exhausted, operation_in_flight, rolling_back, idempotency_key_reused.
+ */
+export function acceptCreate(
+  deps: AcceptDeps,
+  input: CreateInput,
+  caller: Caller & { readonly idempotency?: Idempotency },
+): Promise<Accepted> {
+  return deps.db.tx(async (sql) => {
+    // Two requests for one user take turns here; the unique index stays the authority.
+    await sql.query(`select pg_advisory_xact_lock(hashtextextended('user:' || $1, 0))`, [input.user_id]);
+    const repeated = await recall(sql, caller);
+    if (repeated !== null) return repeated;
+    const accepted = (await present(sql, input)) ?? (await bear(sql, deps, input, caller));
+    await remember(sql, caller, accepted);
+    return accepted;
+  });
+}
+
+/** The user's live instance, when there is one. */
+async function present(sql: Sql, input: CreateInput): Promise<Accepted | null> {
+  const [instance] = await sql.query<InstanceRow>(
+    `select * from instance_registry where user_id = $1 and observed_state <> 'retired'`,
+    [input.user_id],
+  );
+  if (instance === undefined) return null;
+  const operation = await inFlight(sql, instance.instance_id);
+  if (operation === null || operation.kind !== 'create') return { created: false, instance, operation: null };
+  const about = { instance_id: instance.instance_id, operation_id: operation.operation_id, retryAfterSeconds: 2 };
+  if (operation.status === 'undoing') {
+    throw new WarrenError('rolling_back', `the create of ${instance.instance_id} is being rolled back`, about);
+  }
+  if (JSON.stringify(instance.metadata) !== JSON.stringify(sorted(input.metadata ?? instance.metadata))) {
+    throw new WarrenError('operation_in_flight', `a create of ${instance.instance_id} with other metadata is in flight`, about);
+  }
+  return { created: false, instance, operation };
+}
+
+async function bear(sql: Sql, deps: AcceptDeps, input: CreateInput, caller: Caller): Promise<Accepted> {
+  const slot = await placeUser(sql, input.user_id);
+  const instanceId = newInstanceId(deps.entropy);
+  const [instance] = await sql.query<InstanceRow>(
+    `insert into instance_registry (instance_id, user_id, shard_id, pod_index, pod_dns, image_ref, metadata)
+     values ($1, $2, $3, $4, $5,
+             (select t.spec ->> 'image' from shard s join shard_template t on t.version = s.template_version
+               where s.shard_id = $3), $6)
+     returning *`,
+    [instanceId, input.user_id, slot.shard_id, slot.pod_index, podDns(slot, deps.namespace), JSON.stringify(input.metadata ?? {})],
+  );
+  if (instance === undefined) throw new Error('the instance was not inserted');
+  await sql.query(`update slot set state = 'held', instance_id = $3 where shard_id = $1 and pod_index = $2`, [
+    slot.shard_id,
+    slot.pod_index,
+    instanceId,
+  ]);
+  const { operation } = await insertOperation(sql, deps.entropy, {
+    subject: instanceId,
+    instance_id: instanceId,
+    kind: 'create',
+    step: 'slot',
+    actor: caller.actor,
+    input: { user_id: input.user_id },
+    deadline_seconds: deps.limits.create_deadline_seconds,
+  });
+  await appendHistory(sql, {
+    subject: instanceId,
+    actor: caller.actor,
+    role: caller.role,
+    action: 'created',
+    before: null,
+    after: {
+      desired_state: 'active',
+      observed_state: 'pending',
+      slot: `${slot.shard_id}/${slot.pod_index}`,
+      user_id: input.user_id,
+    },
+    operation_id: operation.operation_id,
+  });
+  return { created: true, instance, operation };
+}
+
+async function placeUser(sql: Sql, userId: string): Promise<SlotRef> {
+  const [count] = await sql.query<{ shards: number }>('select count(*) as shards from shard');
+  const shards = count?.shards ?? 0;
+  const slot = shards === 0 ? null : await allocateSlot(sql, preferredShard(userId, shards));
+  if (slot !== null) return slot;
+  const numbers = await sql.query<{ state: string; n: number }>('select state, count(*) as n from slot group by 1 order by 1');
+  const [stopped] = await sql.query<{ n: number }>('select count(*) as n from shard where stopped_at is not null');
+  const text = numbers.map(({ state, n }) => `${n} ${state}`).join(', ') || 'none at all';
+  throw new WarrenError(
+    'capacity_exhausted',
+    `no slot is free in ${shards} shards (${stopped?.n ?? 0} of them stopped): ${text}; raise it with \`npm run bootstrap -- --users N\``,
+    { retryAfterSeconds: 30 },
+  );
+}
+
+/** What an earlier request with this key was answered, as it stands now. */
+async function recall(sql: Sql, caller: Caller & { readonly idempotency?: Idempotency }): Promise<Accepted | null> {
+  if (caller.idempotency === undefined) return null;
+  const { key, endpoint, body_hash } = caller.idempotency;
+  const [row] = await sql.query<{ body_hash: string; operation_id: string | null; instance_id: string }>(
+    `select body_hash, operation_id, instance_id from idempotency
+      where actor = $1 and endpoint = $2 and key = $3 and created_at > clock_now() - interval '24 hours'`,
+    [caller.actor, endpoint, key],
+  );
+  if (row === undefined) return null;
+  if (row.body_hash !== body_hash) throw reused(key, endpoint);
+  const [instance] = await sql.query<InstanceRow>('select * from instance_registry where instance_id = $1', [row.instance_id]);
+  const [operation] = await sql.query<OperationRow>('select * from operation where operation_id = $1', [row.operation_id]);
+  if (instance === undefined) throw new Error(`instance ${row.instance_id} of a remembered request is gone`);
+  return { created: false, instance, operation: operation ?? null };
+}
+
+async function remember(
+  sql: Sql,
+  caller: Caller & { readonly idempotency?: Idempotency },
+  accepted: Accepted,
+): Promise<void> {
+  if (caller.idempotency === undefined) return;
+  const { key, endpoint, body_hash } = caller.idempotency;
+  const [row] = await sql.query<{ body_hash: string }>(
+    `insert into idempotency (actor, endpoint, key, body_hash, operation_id, instance_id)
+     values ($1, $2, $3, $4, $5, $6)
+     on conflict (actor, endpoint, key) do update
+       set body_hash = case when idempotency.created_at <= clock_now() - interval '24 hours'
+                            then excluded.body_hash else idempotency.body_hash end,
+           operation_id = excluded.operation_id, instance_id = excluded.instance_id, created_at = clock_now()
+     returning body_hash`,
+    [caller.actor, endpoint, key, body_hash, accepted.operation?.operation_id ?? null, accepted.instance.instance_id],
+  );
+  // Another request took the key meanwhile, with another body: this one is rolled back whole.
+  if (row?.body_hash !== body_hash) throw reused(key, endpoint);
+}
+
+const reused = (key: string, endpoint: string) =>
+  new WarrenError('idempotency_key_reused', `Idempotency-Key ${key} was used at ${endpoint} with another body`, {
+    errors: [{ path: 'header.idempotency-key', message: 'was used with another body in the last 24 hours' }],
+  });
+
+/** jsonb orders keys by length, then by bytes; metadata is compared as PostgreSQL gives it back. */
+function sorted(metadata: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const entries = Object.entries(metadata).sort(([a], [b]) => a.length - b.length || (a < b ? -1 : 1));
+  return Object.fromEntries(entries);
+}

@@ -1,0 +1,30 @@
+import type { SlotRef } from '../domain/names.ts';
+import type { Sql } from '../ports.ts';
+
+const free = (lock: string) => ({
+  // Warm first: of the user's preferred shard when it has one.
+  warm: `select shard_id, pod_index from slot where state = 'warm'
+          order by (shard_id = $1) desc, pod_index, shard_id limit 1 for update ${lock}`,
+  // Then the lowest planned ordinal of a shard that is not known to have stopped half-way.
+  planned: `select s.shard_id, s.pod_index from slot s
+             where s.state = 'planned'
+               and not exists (select 1 from shard h where h.shard_id = s.shard_id and h.stopped_at is not null)
+               and not exists (select 1 from operation o
+                                where o.subject = 'slot:' || s.shard_id || '/' || s.pod_index
+                                  and o.status in ('pending', 'running', 'waiting', 'undoing'))
+             order by s.pod_index, (s.shard_id = $1) desc, s.shard_id limit 1 for update of s ${lock}`,
+});
+
+/**
+ * Locks the slot that a new instance will hold, in the caller's transaction; null when none is left. Slots locked by
+ * others are passed over, and only when that leaves none is waited for them: they may be given back.
+ */
+export async function allocateSlot(sql: Sql, preferred: string): Promise<SlotRef | null> {
+  for (const { warm, planned } of [free('skip locked'), free('')]) {
+    for (const text of [warm, planned]) {
+      const [slot] = await sql.query<SlotRef>(text, [preferred]);
+      if (slot !== undefined) return slot;
+    }
+  }
+  return null;
+}

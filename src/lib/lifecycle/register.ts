@@ -1,0 +1,81 @@
+import { ASSISTANT_PORT, podDns } from '../domain/names.ts';
+import { OutsideError } from '../errors.ts';
+import type { DiscoveryEntry } from '../ports.ts';
+import { appendHistory } from '../saga/history.ts';
+import type { InstanceRow } from '../saga/rows.ts';
+import { done, type Step, type StepContext } from '../saga/step.ts';
+import { holding } from './bind.ts';
+
+/** The discovery entry of an instance: the complete metadata, always (a partial one would leave an earlier user's). */
+export function discoveryEntry(instance: InstanceRow, namespace: string): DiscoveryEntry {
+  return {
+    ip: podDns(instance, namespace),
+    port: ASSISTANT_PORT,
+    metadata: { user_id: instance.user_id, instance_id: instance.instance_id },
+  };
+}
+
+/** Lists the assistant in discovery and makes the instance active in the same commit. */
+export const register: Step = {
+  name: 'register',
+  touches: 'additive',
+  async run(context) {
+    const { instance } = holding(context);
+    await context.discovery.register(discoveryEntry(instance, context.namespace));
+    return done({ detail: 'listed in discovery', commit: (sql) => activate(sql, context, true) });
+  },
+  /** What cannot reach discovery is recorded and left to the sweep; it holds nothing back. */
+  async undo(context) {
+    const { instance } = holding(context);
+    try {
+      await context.discovery.deregister(discoveryEntry(instance, context.namespace));
+      return done({ detail: 'taken out of discovery' });
+    } catch (error) {
+      if (!(error instanceof OutsideError)) throw error;
+      return done({ detail: `left to the sweep: ${error.message}` });
+    }
+  },
+};
+
+/** A rebound assistant is still listed under its slot's name: only the registry changes. */
+export const reactivate: Step = {
+  name: 'activate',
+  touches: 'nothing',
+  run: async (context) => done({ commit: (sql) => activate(sql, context, false) }),
+};
+
+/** One write: the instance is active and its slot's volumes are adopted (invariant 3). */
+async function activate(sql: StepContext['sql'], context: StepContext, registered: boolean): Promise<undefined> {
+  const { instance, slot } = holding(context);
+  const rows = await sql.query(
+    `update instance_registry
+        set observed_state = 'active', observed_reason = null, last_error = null,
+            activated_at = coalesce(activated_at, clock_now()),
+            registered_at = case when $2 then clock_now() else registered_at end,
+            last_active_at = coalesce(last_active_at, clock_now()),
+            revision = revision + 1, updated_at = clock_now()
+      where instance_id = $1 and desired_state = 'active' and observed_state = 'starting' and pod_uid = $3
+      returning instance_id`,
+    [instance.instance_id, registered, slot.pod_uid],
+  );
+  if (rows.length === 0) throw new Error(`instance ${instance.instance_id} is no longer starting on pod ${slot.pod_uid}`);
+  await sql.query(
+    `update slot set adopted_at = coalesce(adopted_at, clock_now()) where shard_id = $1 and pod_index = $2`,
+    [slot.shard_id, slot.pod_index],
+  );
+  await appendHistory(sql, {
+    subject: instance.instance_id,
+    actor: context.operation.actor,
+    role: 'system',
+    action: 'activated',
+    before: { desired_state: instance.desired_state, observed_state: instance.observed_state },
+    after: {
+      desired_state: instance.desired_state,
+      observed_state: 'active',
+      slot: `${slot.shard_id}/${slot.pod_index}`,
+      pod_uid: slot.pod_uid,
+    },
+    operation_id: context.operation.operation_id,
+  });
+  return undefined;
+}

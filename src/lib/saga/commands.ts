@@ -1,0 +1,151 @@
+import type { Limits } from '../config.ts';
+import { WarrenError } from '../errors.ts';
+import type { Database, Sql } from '../ports.ts';
+import { violates } from '../adapters/postgres/index.ts';
+import { appendHistory } from './history.ts';
+import type { InstanceRow, OperationRow } from './rows.ts';
+
+/** Who asks: recorded in history. */
+export interface Caller {
+  readonly actor: string;
+  readonly role: string;
+}
+
+interface CommandDeps {
+  readonly db: Database;
+  readonly limits: Limits;
+}
+
+export interface CommandResult {
+  readonly operation: OperationRow;
+  readonly instance: InstanceRow | null;
+}
+
+/** Kinds that a person may cancel while they go forward; the others end by themselves. */
+const CANCELLABLE = new Set<OperationRow['kind']>(['create', 'warm_up']);
+
+/**
+ * Asks an operation to stop and take back what it did; the runner sees it before its next step.
+ * @throws WarrenError operation_not_found, rolling_back, not_cancellable.
+ */
+export function cancelOperation(deps: CommandDeps, operationId: string, caller: Caller): Promise<CommandResult> {
+  return deps.db.tx(async (sql) => {
+    const operation = await lockOperation(sql, operationId);
+    if (operation.status === 'undoing') {
+      throw new WarrenError('rolling_back', `operation ${operationId} is being rolled back already`, about(operation));
+    }
+    const open = ['queued', 'pending', 'running', 'waiting'].includes(operation.status);
+    if (!open || !CANCELLABLE.has(operation.kind)) {
+      const why = open ? `a ${operation.kind} cannot be cancelled` : `it is ${operation.status}`;
+      throw new WarrenError('not_cancellable', `operation ${operationId}: ${why}`, about(operation));
+    }
+    if (operation.cancel_requested) return withInstance(sql, operation);
+    const [row] = await sql.query<OperationRow>(
+      `update operation
+          set cancel_requested = true, due_at = clock_now(), told_at = clock_now(), told_count = 0,
+              status = case status when 'queued' then 'cancelled' else status end,
+              finished_at = case status when 'queued' then clock_now() end
+        where operation_id = $1 returning *`,
+      [operationId],
+    );
+    await note(sql, row ?? operation, caller, 'cancel_requested');
+    return withInstance(sql, row ?? operation);
+  });
+}
+
+/**
+ * Lets a parked operation go on from the step it stopped at, with a new deadline.
+ * @throws WarrenError operation_not_found, not_redrivable, operation_in_flight.
+ */
+export async function redriveOperation(deps: CommandDeps, operationId: string, caller: Caller): Promise<CommandResult> {
+  try {
+    return await deps.db.tx((sql) => redrive(sql, deps.limits, operationId, caller));
+  } catch (error) {
+    if (!violates(error, 'one_in_flight_per_subject')) throw error;
+    throw new WarrenError('operation_in_flight', `another operation holds the place of operation ${operationId}`, {
+      operation_id: operationId,
+      retryAfterSeconds: 5,
+    });
+  }
+}
+
+async function redrive(sql: Sql, limits: Limits, operationId: string, caller: Caller): Promise<CommandResult> {
+  const operation = await lockOperation(sql, operationId);
+  const refuse = (why: string) => new WarrenError('not_redrivable', `operation ${operationId}: ${why}`, about(operation));
+  if (operation.status !== 'parked') throw refuse(`it is ${operation.status}, only a parked operation can be redriven`);
+  const [later] = await sql.query<{ operation_id: string }>(
+    `select operation_id from operation where subject = $1 and operation_id <> $2 and created_at > $3 limit 1`,
+    [operation.subject, operationId, operation.created_at],
+  );
+  if (later !== undefined) throw refuse(`a later operation (${later.operation_id}) has run on ${operation.subject}`);
+  if (operation.kind === 'recycle' && !(await isDraining(sql, operation.subject))) {
+    throw refuse(`${operation.subject} is not draining (a quarantined slot is released first)`);
+  }
+  await sql.query(
+    `update instance_registry
+        set observed_state = case when pod_uid is null then 'pending' else 'starting' end, observed_reason = null,
+            revision = revision + 1, updated_at = clock_now()
+      where instance_id = $1 and desired_state = 'active' and observed_state = 'failed'`,
+    [operation.instance_id],
+  );
+  if (operation.kind === 'grow') {
+    await sql.query(`update shard set stopped_at = null, stopped_reason = null where 'shard:' || shard_id = $1`, [
+      operation.subject,
+    ]);
+  }
+  const [row] = await sql.query<OperationRow>(
+    `update operation
+        set status = case state ->> 'parked_from' when 'undo' then 'undoing' else 'pending' end,
+            state = state - 'parked_from', attempt = 0, outage_ms = 0, cancel_requested = false,
+            error = case state ->> 'parked_from' when 'undo' then error end, finished_at = null,
+            due_at = clock_now(), told_at = clock_now(), told_count = 0,
+            deadline_at = clock_now() + make_interval(secs => $2)
+      where operation_id = $1 returning *`,
+    [operationId, limits.create_deadline_seconds],
+  );
+  await note(sql, row ?? operation, caller, 'redriven');
+  return withInstance(sql, row ?? operation);
+}
+
+async function lockOperation(sql: Sql, operationId: string): Promise<OperationRow> {
+  // Lock order: instance before operation.
+  await sql.query(
+    `select 1 from instance_registry
+      where instance_id = (select instance_id from operation where operation_id = $1) for update`,
+    [operationId],
+  );
+  const [operation] = await sql.query<OperationRow>('select * from operation where operation_id = $1 for update', [operationId]);
+  if (operation === undefined) throw new WarrenError('operation_not_found', `no operation has the id ${operationId}`);
+  return operation;
+}
+
+async function isDraining(sql: Sql, subject: string): Promise<boolean> {
+  const rows = await sql.query(
+    `select 1 from slot where 'slot:' || shard_id || '/' || pod_index = $1 and state = 'draining'`,
+    [subject],
+  );
+  return rows.length > 0;
+}
+
+async function withInstance(sql: Sql, operation: OperationRow): Promise<CommandResult> {
+  const [instance] = await sql.query<InstanceRow>('select * from instance_registry where instance_id = $1', [
+    operation.instance_id,
+  ]);
+  return { operation, instance: instance ?? null };
+}
+
+function note(sql: Sql, operation: OperationRow, caller: Caller, action: string): Promise<void> {
+  return appendHistory(sql, {
+    subject: operation.instance_id ?? operation.subject,
+    actor: caller.actor,
+    role: caller.role,
+    action,
+    after: { kind: operation.kind, step: operation.step, status: operation.status },
+    operation_id: operation.operation_id,
+  });
+}
+
+const about = (operation: OperationRow) => ({
+  operation_id: operation.operation_id,
+  ...(operation.instance_id === null ? {} : { instance_id: operation.instance_id }),
+});

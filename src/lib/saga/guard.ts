@@ -1,0 +1,62 @@
+import type { Sql } from '../ports.ts';
+import { appendHistory } from './history.ts';
+
+/** Kinds of things whose absence is counted (invariant 13). */
+export type AbsenceKind = 'pod' | 'claim' | 'discovery';
+
+/** The guard trips at more than this share of what should be there … */
+const SHARE = 0.2;
+/** … and at least this many. */
+const AT_LEAST = 10;
+
+/** The pure rule: so many missing at once is our own sight failing, or a disaster that a person should look at. */
+export const trips = (absent: number, expected: number): boolean => absent >= AT_LEAST && absent > expected * SHARE;
+
+/** Notes that something that should be there is not. */
+export async function noteAbsence(sql: Sql, kind: AbsenceKind, name: string): Promise<void> {
+  await sql.query('insert into absence (kind, name) values ($1, $2) on conflict do nothing', [kind, name]);
+  const [count] = await sql.query<{ absent: number; expected: number }>(
+    `select (select count(*) from absence where kind = $1) as absent,
+            (select count(*) from slot where state = 'held' and adopted_at is not null) as expected`,
+    [kind],
+  );
+  if (count === undefined || !trips(count.absent, count.expected)) return;
+  const tripped = await sql.query(
+    'insert into guard (kind, absent, expected) values ($1, $2, $3) on conflict do nothing returning kind',
+    [kind, count.absent, count.expected],
+  );
+  if (tripped.length === 0) return;
+  await appendHistory(sql, {
+    subject: 'cluster',
+    actor: 'warren',
+    role: 'system',
+    action: 'alert',
+    after: {
+      code: 'guard_tripped',
+      message:
+        `${count.absent} of ${count.expected} slots miss their ${kind}: only additive repairs go on until ` +
+        `an operator runs \`npm run guard -- acknowledge ${kind}\``,
+    },
+  });
+}
+
+/** Seen again, or repaired. The last one closes the guard's episode. */
+export async function clearAbsence(sql: Sql, kind: AbsenceKind, names: readonly string[]): Promise<void> {
+  if (names.length === 0) return;
+  const gone = await sql.query('delete from absence where kind = $1 and name = any($2) returning name', [kind, names]);
+  if (gone.length === 0) return;
+  await sql.query('delete from guard where kind = $1 and not exists (select 1 from absence where kind = $1)', [kind]);
+}
+
+/** How often what the guard holds looks whether it may go on; milliseconds. */
+export const GUARD_LOOK_MS = 10_000;
+
+/** Why a subtractive step waits, in an operator's words. */
+export const guardHeld = (guard: { kind: string; absent: number; expected: number }): string =>
+  `guard_held: ${guard.absent} of ${guard.expected} slots miss their ${guard.kind}; acknowledge it with ` +
+  `\`npm run guard -- acknowledge ${guard.kind}\``;
+
+/** The guards that hold subtractive steps back now. */
+export async function guardsHolding(sql: Sql): Promise<readonly { kind: string; absent: number; expected: number }[]> {
+  return sql.query('select kind, absent, expected from guard where acknowledged_at is null order by kind');
+}

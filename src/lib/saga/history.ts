@@ -1,0 +1,46 @@
+import type { Sql } from '../ports.ts';
+
+/** One thing that happened. Written in the transaction of the state it tells of; published afterwards. */
+export interface HistoryEntry {
+  /** `inst_…`, `slot:07/13`, `shard:07`, `cluster`. */
+  readonly subject: string;
+  readonly actor: string;
+  readonly role: string;
+  /** Past tense of a verb or a thing's state: `created`, `bound`, `activated`, `rolled_back`, `alert`. */
+  readonly action: string;
+  readonly before?: Readonly<Record<string, unknown>> | null;
+  readonly after?: Readonly<Record<string, unknown>> | null;
+  readonly operation_id?: string | null;
+}
+
+/**
+ * Appends to the subject's hash chain: hash = SHA-256 over the previous head and the entry, as PostgreSQL prints it.
+ * Takes the chain row's lock until the transaction ends, so it comes last in it (lock order of the registry).
+ */
+export async function appendHistory(sql: Sql, entry: HistoryEntry): Promise<void> {
+  await sql.query(APPEND, [
+    entry.subject,
+    entry.actor,
+    entry.role,
+    entry.action,
+    entry.before === undefined || entry.before === null ? null : JSON.stringify(entry.before),
+    entry.after === undefined || entry.after === null ? null : JSON.stringify(entry.after),
+    entry.operation_id ?? null,
+  ]);
+}
+
+const entryText = (seq: string) =>
+  `concat_ws('|', $1::text, ${seq}, extract(epoch from clock_now())::text, $2::text, $3::text, $4::text,` +
+  ` coalesce($5::jsonb::text, '-'), coalesce($6::jsonb::text, '-'), coalesce($7::uuid::text, '-'))`;
+const hashOf = (head: string, seq: string) =>
+  `encode(sha256(convert_to(${head} || '|' || ${entryText(seq)}, 'UTF8')), 'hex')`;
+
+const APPEND = `
+  with chain as (
+    insert into history_chain (subject, seq, head) values ($1, 1, ${hashOf("''", "'1'")})
+    on conflict (subject) do update
+      set seq = history_chain.seq + 1,
+          head = ${hashOf('history_chain.head', '(history_chain.seq + 1)::text')}
+    returning seq, head)
+  insert into history (subject, seq, at, actor, role, action, before, after, operation_id, hash)
+  select $1, seq, clock_now(), $2, $3, $4, $5, $6, $7, head from chain`;

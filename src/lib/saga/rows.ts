@@ -1,0 +1,128 @@
+import type { PodCondensed, StatefulSetCondensed } from '../domain/observation.ts';
+import type { DesiredState, ObservedState, OperationKind, OperationStatus, SlotState } from '../domain/states.ts';
+
+/** Rows as the registry holds them (migrations/); timestamps are Date, jsonb is parsed. */
+export interface InstanceRow {
+  readonly id: number;
+  readonly instance_id: string;
+  readonly user_id: string;
+  readonly shard_id: string;
+  readonly pod_index: number;
+  readonly holds_slot: boolean;
+  readonly desired_state: DesiredState;
+  readonly observed_state: ObservedState;
+  readonly observed_reason: string | null;
+  readonly revision: number;
+  readonly snapshot_ref: string | null;
+  readonly image_ref: string | null;
+  readonly pod_dns: string | null;
+  /** uid of the pod that bind opened; an observation of another uid is not this instance's. */
+  readonly pod_uid: string | null;
+  readonly pod_ip: string | null;
+  readonly created_at: Date;
+  readonly updated_at: Date;
+  readonly last_active_at: Date | null;
+  readonly registered_at: Date | null;
+  readonly activated_at: Date | null;
+  readonly retired_at: Date | null;
+  readonly purge_after: Date | null;
+  readonly metadata: Readonly<Record<string, unknown>>;
+  readonly last_error: string | null;
+}
+
+/** A claim of a slot as it was recorded: bind trusts this uid and no other. */
+export interface RecordedVolume {
+  readonly template: string;
+  readonly name: string;
+  readonly uid: string;
+  /** Known once the claim was seen Bound by an active instance's bind. */
+  readonly volume_name?: string;
+}
+
+export interface SlotRow {
+  readonly shard_id: string;
+  readonly pod_index: number;
+  readonly state: SlotState;
+  readonly instance_id: string | null;
+  readonly pod_uid: string | null;
+  readonly volumes: readonly RecordedVolume[] | null;
+  readonly adopted_at: Date | null;
+  readonly token_key: string | null;
+  readonly token_generation: number;
+  readonly reason: string | null;
+}
+
+export interface ShardRow {
+  readonly shard_id: string;
+  readonly replicas: number;
+  readonly replicas_wanted: number;
+  readonly template_version: number;
+  readonly applied_version: number | null;
+  readonly stopped_at: Date | null;
+  readonly stopped_reason: string | null;
+}
+
+export interface OperationError {
+  readonly code: string;
+  readonly message: string;
+}
+
+/** What steps keep between them. Names are an API between releases. */
+export interface OperationState {
+  /** Pods pinned so far: a pod that keeps being replaced ends the operation. */
+  readonly pins?: number;
+  /** Pods that answered 401 to the derived token. */
+  readonly rejected_tokens?: number;
+  /** Retries since the last committed done or wait: the exponent of the back-off. */
+  readonly tries?: number;
+  /** The undo must not let recycle at these volumes: something foreign was seen on them. */
+  readonly suspicious?: string;
+  readonly parked_from?: 'do' | 'undo';
+}
+
+export interface OperationRow {
+  readonly operation_id: string;
+  readonly subject: string;
+  readonly instance_id: string | null;
+  readonly kind: OperationKind;
+  readonly status: OperationStatus;
+  readonly step: string;
+  readonly attempt: number;
+  readonly fence: number;
+  readonly lease_until: Date | null;
+  readonly wait_key: string | null;
+  readonly waited_version: number | null;
+  readonly due_at: Date;
+  readonly told_at: Date | null;
+  readonly told_count: number;
+  readonly deadline_at: Date;
+  readonly outage_ms: number;
+  readonly cancel_requested: boolean;
+  readonly actor: string;
+  readonly reason: string | null;
+  readonly input: Readonly<Record<string, unknown>>;
+  readonly state: OperationState;
+  readonly error: OperationError | null;
+  readonly created_at: Date;
+  readonly finished_at: Date | null;
+}
+
+export interface ObservationRow {
+  readonly kind: string;
+  readonly name: string;
+  readonly uid: string | null;
+  readonly version: number;
+  readonly deleted: boolean;
+  readonly condensed: PodCondensed | StatefulSetCondensed | null;
+  readonly waiting_since: Date | null;
+  readonly seen_at: Date;
+}
+
+/** An observation of a pod, or null when it is none (a placeholder has no uid). */
+export function podObservation(
+  row: ObservationRow | null,
+): (ObservationRow & { readonly uid: string; readonly condensed: PodCondensed }) | null {
+  if (row === null || row.kind !== 'Pod' || row.uid === null || row.condensed === null) return null;
+  if (!('gated' in row.condensed)) return null;
+  return { ...row, uid: row.uid, condensed: row.condensed };
+}

@@ -1,0 +1,107 @@
+import type { Entropy } from '../domain/ids.ts';
+import type { Observation } from '../domain/observation.ts';
+import type { MasterKeys } from '../domain/token.ts';
+import type { OperationKind } from '../domain/states.ts';
+import type { Limits } from '../config.ts';
+import type { AssistantPort, ClusterPort, DiscoveryPort, Sql } from '../ports.ts';
+import type { InstanceRow, ObservationRow, OperationError, OperationRow, OperationState, ShardRow, SlotRow } from './rows.ts';
+import type { Telling } from './tell.ts';
+
+/** What a step may use of the world. Reads go through `sql`; writes of the registry only through an outcome's commit. */
+export interface StepContext {
+  readonly operation: OperationRow;
+  readonly instance: InstanceRow | null;
+  readonly slot: SlotRow | null;
+  readonly shard: ShardRow | null;
+  /** The observation that the step said it waits on, read before the step ran. */
+  readonly observed: ObservationRow | null;
+  /** PostgreSQL's clock when the context was read. */
+  readonly now: Date;
+  readonly sql: Sql;
+  readonly cluster: ClusterPort;
+  readonly discovery: DiscoveryPort;
+  readonly assistant: AssistantPort;
+  readonly namespace: string;
+  readonly keys: MasterKeys;
+  readonly limits: Limits;
+  readonly entropy: Entropy;
+  /** Names of the shard template's claims, in its order: the first is the source of the token. */
+  readonly claimTemplates: readonly string[];
+}
+
+/**
+ * Runs in the transaction that commits the step, before the operation's own row is written (lock order: instance, slot,
+ * operation, history). Only the operation's runner writes these rows while it is in flight, so the context still holds;
+ * each UPDATE tests what it relies on and throws when it does not.
+ */
+export type Commit = (sql: Sql, context: StepContext) => Promise<CommitEffect | undefined>;
+
+/** What a commit leaves to do once it stands. */
+export interface CommitEffect {
+  readonly tell?: readonly Telling[];
+}
+
+export type Outcome =
+  | {
+      readonly kind: 'done';
+      readonly detail?: string;
+      readonly commit?: Commit;
+      readonly state?: OperationState;
+      /** Name of an earlier step to go on with instead of the next one. */
+      readonly back?: string;
+    }
+  | {
+      readonly kind: 'wait';
+      readonly on: { readonly kind: Observation['kind']; readonly name: string };
+      /** Milliseconds after which the runner looks again although nothing was observed. */
+      readonly look_again_ms: number;
+      readonly detail: string;
+      readonly commit?: Commit;
+    }
+  | {
+      readonly kind: 'retry';
+      readonly reason: string;
+      /** Nobody answered: the deadline moves by the time lost, by outage_max in all. */
+      readonly outage?: boolean;
+      /** The guard or the cluster's mark holds it: the deadline stands still. */
+      readonly hold?: boolean;
+      readonly after_ms?: number;
+      /** Milliseconds that the attempt itself took. */
+      readonly took_ms?: number;
+    }
+  | { readonly kind: 'fail'; readonly error: OperationError; readonly state?: OperationState; readonly commit?: Commit };
+
+/** What a step does outside: `additive` binds, registers, labels, grows; `subtractive` deletes or waits for a person when the guard has tripped. */
+export type Touch = 'nothing' | 'additive' | 'subtractive';
+
+export interface Step {
+  /** An API between releases: it stands in operation rows. */
+  readonly name: string;
+  readonly touches: Touch;
+  /** The observation whose change should wake the operation. */
+  waitsOn?(context: StepContext): { kind: Observation['kind']; name: string };
+  run(context: StepContext): Promise<Outcome>;
+  /** Takes the step's effect back; runs only when the step's start was committed. Same outcomes, without `back`. */
+  undo?(context: StepContext): Promise<Outcome>;
+}
+
+/** One kind of operation: a readable list of steps, and what its ends mean for the registry. */
+export interface Saga {
+  readonly kind: OperationKind;
+  readonly steps: readonly Step[];
+  /** Whether a person may cancel it while it goes forward. */
+  readonly cancellable: boolean;
+  /** What a failure does: go back over the steps, or stop where it is for an operator. */
+  readonly on_failure: 'undo' | 'park';
+  /** Part of the commit that ends an undo (rolled back or cancelled). */
+  undone?(sql: Sql, context: StepContext): Promise<CommitEffect | undefined>;
+  /** Part of the commit that parks. */
+  parked?(sql: Sql, context: StepContext, error: OperationError): Promise<CommitEffect | undefined>;
+}
+
+export const done = (fields: Omit<Extract<Outcome, { kind: 'done' }>, 'kind'> = {}): Outcome => ({ kind: 'done', ...fields });
+export const fail = (
+  code: string,
+  message: string,
+  fields: { state?: OperationState; commit?: Commit } = {},
+): Outcome => ({ kind: 'fail', error: { code, message }, ...fields });
