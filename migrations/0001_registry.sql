@@ -109,6 +109,8 @@ create table operation (
   lease_until timestamptz,
   wait_key text,
   waited_version bigint,
+  -- 'any' change of what wait_key names wakes it, or only one that settles a starting pod (Ready, fault, gone).
+  wait_for text not null default 'any' check (wait_for in ('any', 'settled')),
   due_at timestamptz not null default clock_now(),
   told_at timestamptz,
   told_count integer not null default 0,

@@ -85,3 +85,14 @@ export class OutsideError extends Error {
     this.retryAfterMs = options.retryAfterMs ?? null;
   }
 }
+
+/** Whether PostgreSQL refused a row by that unique index (SQLSTATE 23505; names are in migrations/). */
+export function isUniqueViolation(error: unknown, index: string): boolean {
+  return (
+    error instanceof Error &&
+    'code' in error &&
+    error.code === '23505' &&
+    'constraint' in error &&
+    error.constraint === index
+  );
+}

@@ -50,3 +50,13 @@ export interface ObservationMessage {
 
 /** The key that an operation waits on: `Pod/qwenpaw-shard-07-13`. */
 export const waitKey = (kind: Observation['kind'], name: string): string => `${kind}/${name}`;
+
+/**
+ * Whether a pod's state ends the wait for a start: Ready, waiting for a reason, crashed, gated (another pod), or going
+ * away. The states between (scheduled, an address) wake nobody.
+ */
+export function isSettled(observation: Observation): boolean {
+  if (observation.kind !== 'Pod' || observation.deleted) return true;
+  const pod = observation.condensed;
+  return pod.ready || pod.gated || pod.terminating || pod.waiting_reason !== null || pod.terminated_reason !== null;
+}

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Limits } from '../config.ts';
 import { type Entropy, newInstanceId } from '../domain/ids.ts';
 import { podDns, preferredShard, type SlotRef } from '../domain/names.ts';
@@ -69,7 +70,7 @@ async function present(sql: Sql, input: CreateInput): Promise<Accepted | null> {
   if (operation.status === 'undoing') {
     throw new WarrenError('rolling_back', `the create of ${instance.instance_id} is being rolled back`, about);
   }
-  if (JSON.stringify(instance.metadata) !== JSON.stringify(sorted(input.metadata ?? instance.metadata))) {
+  if (!isDeepStrictEqual(instance.metadata, input.metadata ?? instance.metadata)) {
     throw new WarrenError('operation_in_flight', `a create of ${instance.instance_id} with other metadata is in flight`, about);
   }
   return { created: false, instance, operation };
@@ -175,9 +176,3 @@ const reused = (key: string, endpoint: string) =>
   new WarrenError('idempotency_key_reused', `Idempotency-Key ${key} was used at ${endpoint} with another body`, {
     errors: [{ path: 'header.idempotency-key', message: 'was used with another body in the last 24 hours' }],
   });
-
-/** jsonb orders keys by length, then by bytes; metadata is compared as PostgreSQL gives it back. */
-function sorted(metadata: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const entries = Object.entries(metadata).sort(([a], [b]) => a.length - b.length || (a < b ? -1 : 1));
-  return Object.fromEntries(entries);
-}

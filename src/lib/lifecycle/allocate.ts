@@ -1,5 +1,6 @@
-import type { SlotRef } from '../domain/names.ts';
+import { type SlotRef, slotSubject } from '../domain/names.ts';
 import type { Sql } from '../ports.ts';
+import { inFlight } from '../saga/operations.ts';
 
 const free = (lock: string) => ({
   // Warm first: of the user's preferred shard when it has one.
@@ -15,6 +16,9 @@ const free = (lock: string) => ({
              order by s.pod_index, (s.shard_id = $1) desc, s.shard_id limit 1 for update of s ${lock}`,
 });
 
+/** A slot may have been given an operation between the look and the lock: then another is looked for. */
+const LOOKS = 5;
+
 /**
  * Locks the slot that a new instance will hold, in the caller's transaction; null when none is left. Slots locked by
  * others are passed over, and only when that leaves none is waited for them: they may be given back.
@@ -22,9 +26,19 @@ const free = (lock: string) => ({
 export async function allocateSlot(sql: Sql, preferred: string): Promise<SlotRef | null> {
   for (const { warm, planned } of [free('skip locked'), free('')]) {
     for (const text of [warm, planned]) {
-      const [slot] = await sql.query<SlotRef>(text, [preferred]);
-      if (slot !== undefined) return slot;
+      const slot = await lockFree(sql, text, preferred);
+      if (slot !== null) return slot;
     }
+  }
+  return null;
+}
+
+/** With the lock in hand the next statement sees what was committed meanwhile (READ COMMITTED): look once more. */
+async function lockFree(sql: Sql, text: string, preferred: string): Promise<SlotRef | null> {
+  for (let look = 0; look < LOOKS; look += 1) {
+    const [slot] = await sql.query<SlotRef>(text, [preferred]);
+    if (slot === undefined) return null;
+    if ((await inFlight(sql, slotSubject(slot))) === null) return slot;
   }
   return null;
 }

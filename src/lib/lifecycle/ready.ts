@@ -87,7 +87,13 @@ async function lookLive(
   verdict: Extract<PodVerdict, { kind: 'waiting' }>,
 ): Promise<Outcome> {
   const name = podName(slot);
-  const wait: Outcome = { kind: 'wait', on: { kind: 'Pod', name }, look_again_ms: verdict.look_again_ms, detail: verdict.detail };
+  const wait: Outcome = {
+    kind: 'wait',
+    on: { kind: 'Pod', name },
+    for: 'settled',
+    look_again_ms: verdict.look_again_ms,
+    detail: verdict.detail,
+  };
   // Woken by something observed: that was just judged. Only the delayed look, with nothing new, asks.
   if (context.operation.waited_version !== (context.observed?.version ?? 0)) return wait;
   const pod = await context.cluster.getPod(name);

@@ -1,7 +1,6 @@
 import type { Limits } from '../config.ts';
-import { WarrenError } from '../errors.ts';
+import { isUniqueViolation, WarrenError } from '../errors.ts';
 import type { Database, Sql } from '../ports.ts';
-import { violates } from '../adapters/postgres/index.ts';
 import { appendHistory } from './history.ts';
 import type { InstanceRow, OperationRow } from './rows.ts';
 
@@ -61,7 +60,7 @@ export async function redriveOperation(deps: CommandDeps, operationId: string, c
   try {
     return await deps.db.tx((sql) => redrive(sql, deps.limits, operationId, caller));
   } catch (error) {
-    if (!violates(error, 'one_in_flight_per_subject')) throw error;
+    if (!isUniqueViolation(error, 'one_in_flight_per_subject')) throw error;
     throw new WarrenError('operation_in_flight', `another operation holds the place of operation ${operationId}`, {
       operation_id: operationId,
       retryAfterSeconds: 5,

@@ -19,6 +19,7 @@ export interface NextRow {
   readonly due_in_ms?: number;
   readonly wait_key?: string;
   readonly waited_version?: number;
+  readonly wait_for?: 'any' | 'settled';
   readonly error?: OperationError | null;
   /** Whether this runner goes on with it (keeps the lease). */
   readonly keep_lease: boolean;
@@ -39,7 +40,7 @@ const UPDATE = `
   update operation
      set status = $3, step = $4, state = $5,
          due_at = clock_now() + make_interval(secs => $6 / 1000.0),
-         wait_key = $7, waited_version = $8, error = $9,
+         wait_key = $7, waited_version = $8, error = $9, wait_for = $16,
          lease_until = case when $10 then lease_until else null end,
          attempt = case when $11 then 0 else attempt end,
          told_at = clock_now(), told_count = 0,
@@ -68,6 +69,7 @@ export async function writeOperation(sql: Sql, operation: OperationRow, next: Ne
     next.deadline_in_seconds ?? null,
     next.outage_counts ?? false,
     ENDED.has(next.status),
+    next.wait_for ?? 'any',
   ]);
   if (row === undefined) throw new LostLease(`operation ${operation.operation_id} has another runner`);
   return row;

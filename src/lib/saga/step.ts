@@ -53,6 +53,8 @@ export type Outcome =
   | {
       readonly kind: 'wait';
       readonly on: { readonly kind: Observation['kind']; readonly name: string };
+      /** `settled`: only a change that settles a starting pod wakes it (domain/observation.ts, `isSettled`). */
+      readonly for?: 'any' | 'settled';
       /** Milliseconds after which the runner looks again although nothing was observed. */
       readonly look_again_ms: number;
       readonly detail: string;

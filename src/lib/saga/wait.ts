@@ -35,6 +35,7 @@ export function commitWait(
       due_in_ms: outcome.look_again_ms,
       wait_key: waitKey(outcome.on.kind, outcome.on.name),
       waited_version: seen,
+      wait_for: outcome.for ?? 'any',
       error: operation.error,
       keep_lease: false,
       reset_attempt: true,

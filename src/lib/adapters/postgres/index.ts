@@ -111,10 +111,3 @@ function outside(error: unknown): unknown {
     cause: error,
   });
 }
-
-/** Whether an error is PostgreSQL's unique violation of that index (names are in migrations/). */
-export function violates(error: unknown, constraint: string): boolean {
-  return (
-    codeOf(error) === '23505' && error instanceof Error && 'constraint' in error && error.constraint === constraint
-  );
-}
