@@ -1,0 +1,52 @@
+import type { Limits } from '../config.ts';
+import type { Entropy } from '../domain/ids.ts';
+import type { ObservationMessage } from '../domain/observation.ts';
+import type { Database } from '../ports.ts';
+import type { Telling } from '../saga/tell.ts';
+import { answerCalls, lockConcerned } from './instances.ts';
+import { storeNewer, wakeWaiting } from './store.ts';
+
+export interface Observed {
+  /** Observations that were newer than what stood there. */
+  readonly stored: number;
+  /** Operations that waited for one of them. */
+  readonly woken: readonly Telling[];
+  /** Rebinds of instances whose pods came back gated; due at once, or after a pause when earlier ones failed. */
+  readonly rebinds: readonly Telling[];
+}
+
+const NOTHING: Observed = { stored: 0, woken: [], rebinds: [] };
+
+/**
+ * Stores one message in one transaction and does what follows: wakes what waits, writes the state of instances whose
+ * pods failed or recovered, inserts rebinds. A message of another cluster is dropped. Lock order: observation,
+ * instance, operation, history. The caller tells the queues afterwards.
+ * @throws OutsideError when PostgreSQL cannot be reached.
+ */
+export function storeObservations(
+  db: Database,
+  message: ObservationMessage,
+  deps: { readonly entropy: Entropy; readonly limits: Limits },
+): Promise<Observed> {
+  if (message.observations.length === 0) return Promise.resolve(NOTHING);
+  return db.tx(async (sql) => {
+    const [cluster] = await sql.query<{ epoch: number; now: Date }>(
+      'select epoch, clock_now() as now from cluster where cluster_uid = $1',
+      [message.cluster_uid],
+    );
+    if (cluster === undefined) return NOTHING;
+    const { changes, versions } = await storeNewer(sql, message, cluster.epoch);
+    const calls = await lockConcerned(sql, changes);
+    const woken = await wakeWaiting(sql, versions);
+    const rebinds = await answerCalls(sql, calls, deps);
+    return {
+      stored: versions.size,
+      woken,
+      rebinds: rebinds.map(({ operation_id, kind, due_at }) => ({
+        operation_id,
+        kind,
+        delay_seconds: Math.max(0, (due_at.getTime() - cluster.now.getTime()) / 1_000),
+      })),
+    };
+  });
+}

@@ -1,0 +1,105 @@
+import { type Observation, type ObservationMessage, waitKey } from '../domain/observation.ts';
+import type { OperationKind } from '../domain/states.ts';
+import type { Sql } from '../ports.ts';
+import { type Change, changeOf, type StoredObservation, troubleOf } from './newer.ts';
+
+export interface Stored {
+  readonly changes: readonly Change[];
+  /** The version that each stored observation got, by wait key. */
+  readonly versions: ReadonlyMap<string, number>;
+}
+
+/**
+ * Writes what is newer than the rows, each with the next version. Locks the rows in order of kind and name, before
+ * anything else in the transaction (the lock order of the registry).
+ */
+export async function storeNewer(sql: Sql, message: ObservationMessage, epoch: number): Promise<Stored> {
+  const seen = Map.groupBy(message.observations, ({ kind, name }) => waitKey(kind, name));
+  const keys = [...seen.values()].map(([first]) => ({ kind: first?.kind, name: first?.name }));
+  const rows = await lockRows(sql, keys);
+  const changes = [...seen].flatMap(([key, each]) =>
+    isNonEmpty(each) ? [changeOf(each, epoch, rows.get(key) ?? null)] : [],
+  );
+  const stored = await write(sql, changes, epoch);
+  return { changes, versions: new Map(stored.map(({ kind, name, version }) => [`${kind}/${name}`, version])) };
+}
+
+const LOCK = `
+  select kind, name, uid, epoch, resource_version::text, deleted, condensed
+    from observation
+   where (kind, name) in (select kind, name from jsonb_to_recordset($1) as k (kind text, name text))
+   order by kind, name for update`;
+
+async function lockRows(sql: Sql, keys: readonly object[]): Promise<ReadonlyMap<string, StoredObservation>> {
+  const wanted = JSON.stringify(keys);
+  let rows = await sql.query<StoredObservation>(LOCK, [wanted]);
+  if (rows.length < keys.length) {
+    // A row to lock for what is seen for the first time; a waiting operation makes such placeholders too.
+    await sql.query(
+      `insert into observation (kind, name)
+       select kind, name from jsonb_to_recordset($1) as k (kind text, name text) order by kind, name
+       on conflict do nothing`,
+      [wanted],
+    );
+    rows = await sql.query<StoredObservation>(LOCK, [wanted]);
+  }
+  return new Map(rows.map((row) => [`${row.kind}/${row.name}`, row]));
+}
+
+const WRITE = `
+  update observation o
+     set uid = s.uid, epoch = $2, resource_version = s.resource_version, version = o.version + 1, deleted = s.deleted,
+         condensed = s.condensed, seen_at = clock_now(),
+         waiting_since = case when s.troubled then
+           case when s.same_trouble then coalesce(o.waiting_since, clock_now()) else clock_now() end end
+    from jsonb_to_recordset($1) as s (kind text, name text, uid text, resource_version numeric, deleted boolean,
+                                      condensed jsonb, troubled boolean, same_trouble boolean)
+   where o.kind = s.kind and o.name = s.name
+  returning o.kind, o.name, o.version`;
+
+async function write(
+  sql: Sql,
+  changes: readonly Change[],
+  epoch: number,
+): Promise<{ kind: string; name: string; version: number }[]> {
+  const rows = changes.flatMap(({ current, sameTrouble }) => (current === null ? [] : [rowOf(current, sameTrouble)]));
+  return rows.length === 0 ? [] : sql.query(WRITE, [JSON.stringify(rows), epoch]);
+}
+
+const rowOf = (seen: Observation, sameTrouble: boolean) => ({
+  kind: seen.kind,
+  name: seen.name,
+  uid: seen.uid,
+  resource_version: seen.resource_version,
+  deleted: seen.deleted,
+  condensed: seen.condensed,
+  troubled: troubleOf(seen.condensed) !== null,
+  same_trouble: sameTrouble,
+});
+
+const isNonEmpty = <T>(list: readonly T[]): list is readonly [T, ...T[]] => list.length > 0;
+
+/**
+ * Wakes the operations that wait for one of these and looked at an older version. Waiting ones become pending; an undo
+ * that waits stays an undo. They are told by the caller after the commit.
+ */
+export function wakeWaiting(
+  sql: Sql,
+  versions: ReadonlyMap<string, number>,
+): Promise<{ operation_id: string; kind: OperationKind }[]> {
+  if (versions.size === 0) return Promise.resolve([]);
+  return sql.query(
+    `with due as (
+       select o.operation_id
+         from operation o
+         join unnest($1::text[], $2::bigint[]) as seen (wait_key, version) on seen.wait_key = o.wait_key
+        where o.status in ('waiting', 'undoing') and o.lease_until is null and o.waited_version < seen.version
+        order by o.operation_id for update of o)
+     update operation o
+        set status = case o.status when 'waiting' then 'pending' else o.status end,
+            due_at = clock_now(), told_at = clock_now(), told_count = 0
+       from due where o.operation_id = due.operation_id
+     returning o.operation_id, o.kind`,
+    [[...versions.keys()], [...versions.values()]],
+  );
+}
