@@ -1,7 +1,7 @@
 import type { AuthorizerContext } from '../lib/api/caller.ts';
 import { isObject } from '../lib/api/plain.ts';
 import { authorize } from '../lib/api/token.ts';
-import { tokenRules } from '../lib/wiring-api.ts';
+import { tokenRules } from '../lib/wiring-authorizer.ts';
 
 const rules = tokenRules();
 

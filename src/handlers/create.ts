@@ -3,9 +3,9 @@ import { createInput } from '../lib/api/inputs.ts';
 import { acceptCreate } from '../lib/lifecycle/accept-create.ts';
 import { commandShape } from '../lib/registry/command.ts';
 import { tell } from '../lib/saga/tell.ts';
-import { apiDeps } from '../lib/wiring-api.ts';
+import { commandDeps } from '../lib/wiring-command.ts';
 
-const deps = apiDeps();
+const deps = commandDeps();
 
 /** POST /v1/instances: 202 while the create is under way, 200 when the user's instance already lives. */
 export const handler = apiFunction({

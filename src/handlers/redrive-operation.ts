@@ -4,9 +4,9 @@ import { commandShape } from '../lib/registry/command.ts';
 import { operationKey } from '../lib/registry/operations.ts';
 import { redriveOperation } from '../lib/saga/commands.ts';
 import { tell } from '../lib/saga/tell.ts';
-import { apiDeps } from '../lib/wiring-api.ts';
+import { commandDeps } from '../lib/wiring-command.ts';
 
-const deps = apiDeps();
+const deps = commandDeps();
 
 /** POST /v1/operations/{operation_id}/redrive */
 export const handler = apiFunction({

@@ -4,9 +4,10 @@ import { wakeInput } from '../lib/api/inputs.ts';
 import { acceptCreate } from '../lib/lifecycle/accept-create.ts';
 import { wake } from '../lib/route/wake.ts';
 import { tell } from '../lib/saga/tell.ts';
-import { apiDeps, routeSettings } from '../lib/wiring-api.ts';
+import { routeSettings } from '../lib/wiring-api.ts';
+import { commandDeps } from '../lib/wiring-command.ts';
 
-const deps = apiDeps();
+const deps = commandDeps();
 const wakeDeps: Parameters<typeof wake>[0] = {
   db: deps.db,
   settings: routeSettings(),

@@ -32,7 +32,10 @@ const limit = z.coerce
 
 export const createInput = z.strictObject({
   user_id: userId,
-  metadata: z.record(z.string(), z.json()).optional().meta({ description: 'Kept as it is; Warren does not read it' }),
+  metadata: z
+    .record(z.string(), z.unknown())
+    .optional()
+    .meta({ description: 'Kept as it is; Warren does not read it' }),
 });
 
 export const listInstancesInput = z.strictObject({
