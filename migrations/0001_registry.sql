@@ -188,6 +188,7 @@ create table history (
   primary key (subject, seq)
 );
 create index history_unpublished on history (at) where published_at is null;
+create index history_unpublished_of on history (operation_id) where published_at is null;
 
 -- Invariant 13.
 create table absence (

@@ -4,7 +4,7 @@ import type { RawContainerState, RawContainerStatus, RawPod, RawStatefulSet } fr
 
 /** Enough for the sentence that names an image or a quota; a pull error can repeat itself for kilobytes. */
 const MAX_MESSAGE = 512;
-/** What every healthy pod says for a moment: another container's trouble goes before it. */
+/** What every healthy pod says for a moment while it starts: no reason that anybody waits to hear. */
 const ORDINARY_WAITS = new Set(['ContainerCreating', 'PodInitializing']);
 
 /** What Warren wants to know of a pod. Pure. */
@@ -45,12 +45,13 @@ export function condenseStatefulSet(set: RawStatefulSet): StatefulSetCondensed {
   };
 }
 
-/** The first container that waits, init containers first (the others only wait for them), trouble before routine. */
+/** The first container that waits for a reason worth telling; init containers first, since the others wait for them. */
 function waitingOf(pod: RawPod): NonNullable<RawContainerState['waiting']> | null {
-  const waits = [...(pod.status?.initContainerStatuses ?? []), ...(pod.status?.containerStatuses ?? [])].flatMap(
-    (status) => (status.state?.waiting?.reason ? [status.state.waiting] : []),
-  );
-  return waits.find((wait) => !ORDINARY_WAITS.has(wait.reason ?? '')) ?? waits[0] ?? null;
+  for (const status of [...(pod.status?.initContainerStatuses ?? []), ...(pod.status?.containerStatuses ?? [])]) {
+    const waiting = status.state?.waiting;
+    if (waiting?.reason && !ORDINARY_WAITS.has(waiting.reason)) return waiting;
+  }
+  return null;
 }
 
 /** How a container last ended: now, or before its restart. An init container ends well in every pod: only its failures. */

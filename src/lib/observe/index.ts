@@ -40,7 +40,7 @@ export function storeObservations(
     const woken = await wakeWaiting(sql, versions);
     const rebinds = await answerCalls(sql, calls, deps);
     return {
-      stored: versions.size,
+      stored: versions.length,
       woken,
       rebinds: rebinds.map(({ operation_id, kind, due_at }) => ({
         operation_id,

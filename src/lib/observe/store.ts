@@ -1,12 +1,19 @@
-import { type Observation, type ObservationMessage, waitKey } from '../domain/observation.ts';
+import { isSettled, type Observation, type ObservationMessage, waitKey } from '../domain/observation.ts';
 import type { OperationKind } from '../domain/states.ts';
 import type { Sql } from '../ports.ts';
 import { type Change, changeOf, type StoredObservation, troubleOf } from './newer.ts';
 
+/** What was written, for those who wait. */
+export interface Version {
+  readonly wait_key: string;
+  readonly version: number;
+  /** It ends the wait for a start (domain/observation.ts). */
+  readonly settled: boolean;
+}
+
 export interface Stored {
   readonly changes: readonly Change[];
-  /** The version that each stored observation got, by wait key. */
-  readonly versions: ReadonlyMap<string, number>;
+  readonly versions: readonly Version[];
 }
 
 /**
@@ -20,8 +27,13 @@ export async function storeNewer(sql: Sql, message: ObservationMessage, epoch: n
   const changes = [...seen].flatMap(([key, each]) =>
     isNonEmpty(each) ? [changeOf(each, epoch, rows.get(key) ?? null)] : [],
   );
-  const stored = await write(sql, changes, epoch);
-  return { changes, versions: new Map(stored.map(({ kind, name, version }) => [`${kind}/${name}`, version])) };
+  const written = await write(sql, changes, epoch);
+  const versions = changes.flatMap(({ kind, name, current }): Version[] => {
+    const version = written.get(waitKey(kind, name));
+    if (current === null || version === undefined) return [];
+    return [{ wait_key: waitKey(kind, name), version, settled: isSettled(current) }];
+  });
+  return { changes, versions };
 }
 
 const LOCK = `
@@ -55,15 +67,14 @@ const WRITE = `
     from jsonb_to_recordset($1) as s (kind text, name text, uid text, resource_version numeric, deleted boolean,
                                       condensed jsonb, troubled boolean, same_trouble boolean)
    where o.kind = s.kind and o.name = s.name
-  returning o.kind, o.name, o.version`;
+  returning o.kind || '/' || o.name as wait_key, o.version`;
 
-async function write(
-  sql: Sql,
-  changes: readonly Change[],
-  epoch: number,
-): Promise<{ kind: string; name: string; version: number }[]> {
+/** Returns the new versions by wait key. */
+async function write(sql: Sql, changes: readonly Change[], epoch: number): Promise<ReadonlyMap<string, number>> {
   const rows = changes.flatMap(({ current, sameTrouble }) => (current === null ? [] : [rowOf(current, sameTrouble)]));
-  return rows.length === 0 ? [] : sql.query(WRITE, [JSON.stringify(rows), epoch]);
+  if (rows.length === 0) return new Map();
+  const written = await sql.query<{ wait_key: string; version: number }>(WRITE, [JSON.stringify(rows), epoch]);
+  return new Map(written.map(({ wait_key, version }) => [wait_key, version]));
 }
 
 const rowOf = (seen: Observation, sameTrouble: boolean) => ({
@@ -85,21 +96,23 @@ const isNonEmpty = <T>(list: readonly T[]): list is readonly [T, ...T[]] => list
  */
 export function wakeWaiting(
   sql: Sql,
-  versions: ReadonlyMap<string, number>,
+  versions: readonly Version[],
 ): Promise<{ operation_id: string; kind: OperationKind }[]> {
-  if (versions.size === 0) return Promise.resolve([]);
+  if (versions.length === 0) return Promise.resolve([]);
   return sql.query(
     `with due as (
        select o.operation_id
          from operation o
-         join unnest($1::text[], $2::bigint[]) as seen (wait_key, version) on seen.wait_key = o.wait_key
+         join jsonb_to_recordset($1) as seen (wait_key text, version bigint, settled boolean)
+           on seen.wait_key = o.wait_key
         where o.status in ('waiting', 'undoing') and o.lease_until is null and o.waited_version < seen.version
+          and (seen.settled or o.wait_for = 'any')
         order by o.operation_id for update of o)
      update operation o
         set status = case o.status when 'waiting' then 'pending' else o.status end,
             due_at = clock_now(), told_at = clock_now(), told_count = 0
        from due where o.operation_id = due.operation_id
      returning o.operation_id, o.kind`,
-    [[...versions.keys()], [...versions.values()]],
+    [JSON.stringify(versions)],
   );
 }
