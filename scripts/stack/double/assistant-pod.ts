@@ -95,7 +95,7 @@ export class AssistantPod {
     const wait = this.#readyAt - performance.now();
     this.#assistant.isStarted = wait <= 0 && duty === 'run';
     if (wait > 0) this.#later(wait);
-    else if (duty === 'run' && !isReady(pod)) await this.#reportReady(pod);
+    else if (duty === 'run' && !isReady(pod) && !this.#assistant.hasFailed) await this.#reportReady(pod);
   }
 
   async #start(pod: Pod): Promise<Assistant> {

@@ -1,11 +1,12 @@
 // Chats: the stream as recorded, the chat kept on the data volume, and what agent-status shows of it.
 // The text of the message chooses what happens: "long" runs for about 30 s, "fail" ends as if the model were away,
-// "run 5s" runs for five seconds, anything else for a moment.
+// "run 5s" runs for five seconds, anything else for a moment; "backup 5s" makes every later backup take that long.
 import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Call, EventStream, HttpError, mustHave, readJson, timestamp } from './http.ts';
 import { milliseconds } from './start-time.ts';
-import type { Chat, Store } from './store.ts';
+import { type Chat, type Store, writeJsonFile } from './store.ts';
 
 /** Runs of one agent since the program started: lost at a restart. */
 interface Runs {
@@ -122,6 +123,8 @@ export class Chats {
       channel: String(body['channel'] ?? 'console'),
       text: textOf(body['input']),
     };
+    const backup = /^backup (\S+)$/.exec(turn.text)?.[1];
+    if (backup !== undefined) writeJsonFile(join(this.#store.folders.working, '.double.json'), { backup });
     await this.#run(turn, new EventStream(response));
   }
 

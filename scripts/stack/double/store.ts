@@ -43,6 +43,14 @@ export interface Chat {
   archived: boolean;
 }
 
+/** The model that chats use. */
+export interface ActiveModel {
+  provider_id: string;
+  model: string;
+}
+
+const FIRST_MODEL: ActiveModel = { provider_id: 'tokenplan', model: 'qwen3.8-flash' };
+
 const BUILT_IN: Agent[] = [
   { id: 'default', name: 'Default', description: 'default agent', enabled: true, pinned: true },
   { id: 'QwenPaw_QA_Agent_0.2', name: 'QA Agent', description: 'Builtin Q&A helper', enabled: true, pinned: false },
@@ -71,13 +79,39 @@ export class Store {
   /** What the first start on empty volumes makes. */
   initialise(): void {
     for (const folder of Object.values(this.folders)) mkdirSync(folder, { recursive: true });
-    if (!existsSync(this.#config)) writeJsonFile(this.#config, { agents: BUILT_IN });
-    const active = join(this.folders.secret, 'providers', 'active_model.json');
-    if (!existsSync(active)) writeJsonFile(active, { provider_id: 'tokenplan', model: 'qwen3.8-flash' });
+    if (!existsSync(this.config)) writeJsonFile(this.config, { agents: BUILT_IN });
+    for (const { id } of this.agents()) {
+      const file = join(this.workspace(id), 'agent.json');
+      if (!existsSync(file)) writeJsonFile(file, { id });
+    }
+    if (!existsSync(this.#activeModel)) this.saveActiveModel(FIRST_MODEL);
   }
 
-  get #config(): string {
+  get config(): string {
     return join(this.folders.working, 'config.json');
+  }
+
+  get #activeModel(): string {
+    return join(this.folders.secret, 'providers', 'active_model.json');
+  }
+
+  /** What stands on the volume; the running program keeps what it read at its start. */
+  activeModel(): ActiveModel {
+    return readJsonFile<ActiveModel>(this.#activeModel, FIRST_MODEL);
+  }
+
+  saveActiveModel(model: ActiveModel): void {
+    writeJsonFile(this.#activeModel, model);
+  }
+
+  /** An agent whose agent.json is not JSON cannot start. */
+  canStart(agent: string): boolean {
+    try {
+      readJsonFile(join(this.workspace(agent), 'agent.json'), {});
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   workspace(agent: string): string {
@@ -86,11 +120,15 @@ export class Store {
 
   /** Throws when config.json is broken: the default agent cannot start then. */
   agents(): Agent[] {
-    return readJsonFile(this.#config, { agents: BUILT_IN }).agents;
+    return readJsonFile(this.config, { agents: BUILT_IN }).agents;
   }
 
   saveAgents(agents: Agent[]): void {
-    writeJsonFile(this.#config, { agents });
+    writeJsonFile(this.config, { ...readJsonFile(this.config, {}), agents });
+    for (const { id } of agents) {
+      const file = join(this.workspace(id), 'agent.json');
+      if (!existsSync(file)) writeJsonFile(file, { id });
+    }
   }
 
   hasAgent(id: string): boolean {

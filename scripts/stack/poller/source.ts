@@ -1,0 +1,146 @@
+// One event source: long-polls its queue, calls its function, deletes what did not fail.
+import { createConnection } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  ChangeMessageVisibilityBatchCommand,
+  DeleteMessageBatchCommand,
+  type Message,
+  ReceiveMessageCommand,
+  type SQSClient,
+} from '@aws-sdk/client-sqs';
+import { QUEUES } from '../env.ts';
+import { batchesOf, eventOf, failedIds, type Invocation, wanted } from './batches.ts';
+import type { Mapping } from './mappings.ts';
+
+const WAIT_SECONDS = 20;
+const BACK_OFF_MS = 300;
+const CALL_TIMEOUT_MS = 60_000;
+
+/** Counts for people and tests. */
+export interface Counts {
+  received: number;
+  deleted: number;
+  failed: number;
+  in_flight: number;
+}
+
+/** See the head of this file. */
+export class EventSource {
+  readonly counts: Counts = { received: 0, deleted: 0, failed: 0, in_flight: 0 };
+  readonly #mapping: Mapping;
+  readonly #sqs: SQSClient;
+  readonly #queueUrl: string;
+  readonly #lambdaUrl: URL;
+  readonly #region: string;
+  #onFree: (() => void) | undefined;
+
+  constructor(mapping: Mapping, sqs: SQSClient, queueUrl: string, lambdaUrl: string, region: string) {
+    this.#mapping = mapping;
+    this.#sqs = sqs;
+    this.#queueUrl = queueUrl;
+    this.#lambdaUrl = new URL(lambdaUrl);
+    this.#region = region;
+  }
+
+  /** Polls until the process ends. */
+  async run(): Promise<never> {
+    for (;;) {
+      try {
+        await this.#freeCall();
+        await this.#hostIsThere();
+        const free = this.#mapping.maximumConcurrency - this.counts.in_flight;
+        const { Messages: messages = [] } = await this.#sqs.send(
+          new ReceiveMessageCommand({
+            QueueUrl: this.#queueUrl,
+            MaxNumberOfMessages: wanted(free, this.#mapping.batchSize),
+            WaitTimeSeconds: WAIT_SECONDS,
+            MessageSystemAttributeNames: ['All'],
+            MessageAttributeNames: ['All'],
+          }),
+        );
+        this.counts.received += messages.length;
+        for (const batch of batchesOf(messages, this.#mapping.batchSize)) void this.#deliver(batch);
+      } catch (error) {
+        console.error(`${this.#mapping.queue}: ${error instanceof Error ? error.message : String(error)}`);
+        await sleep(BACK_OFF_MS);
+      }
+    }
+  }
+
+  async #freeCall(): Promise<void> {
+    while (this.counts.in_flight >= this.#mapping.maximumConcurrency) {
+      await new Promise<void>((done) => {
+        this.#onFree = done;
+      });
+    }
+  }
+
+  /** Waits for the functions' host: a message received while it is away would only use up its tries. */
+  async #hostIsThere(): Promise<void> {
+    const { hostname, port } = this.#lambdaUrl;
+    const isThere = () =>
+      new Promise<boolean>((done) => {
+        const socket = createConnection({ host: hostname, port: Number(port) }, () => {
+          socket.destroy();
+          done(true);
+        });
+        socket.once('error', () => done(false));
+      });
+    while (!(await isThere())) await sleep(BACK_OFF_MS);
+  }
+
+  async #deliver(batch: Message[]): Promise<void> {
+    this.counts.in_flight += 1;
+    try {
+      const answer = await this.#invoke(batch);
+      const failed = failedIds(batch, answer, this.#mapping.reportsItemFailures);
+      this.counts.failed += failed.size;
+      await this.#remove(batch.filter(({ MessageId }) => !failed.has(MessageId ?? '')));
+    } catch (error) {
+      // The host went away in the middle: the messages come back when their visibility ends, as after a crash.
+      this.counts.failed += batch.length;
+      console.error(`${this.#mapping.functionName}: ${error instanceof Error ? error.message : String(error)}`);
+      if (isRefused(error)) await this.#giveBack(batch).catch(() => {});
+    } finally {
+      this.counts.in_flight -= 1;
+      this.#onFree?.();
+    }
+  }
+
+  async #invoke(batch: Message[]): Promise<Invocation> {
+    const url = new URL(`/2015-03-31/functions/${this.#mapping.functionName}/invocations`, this.#lambdaUrl);
+    const answer = await fetch(url, {
+      method: 'POST',
+      body: JSON.stringify(eventOf(batch, QUEUES[this.#mapping.queue], this.#region)),
+      signal: AbortSignal.timeout(CALL_TIMEOUT_MS),
+    });
+    const text = await answer.text();
+    return {
+      status: answer.status,
+      hasThrown: answer.headers.has('x-amz-function-error'),
+      payload: text === '' ? undefined : JSON.parse(text),
+    };
+  }
+
+  async #remove(messages: Message[]): Promise<void> {
+    if (messages.length === 0) return;
+    const entries = messages.map(({ ReceiptHandle }, index) => ({ Id: String(index), ReceiptHandle }));
+    await this.#sqs.send(new DeleteMessageBatchCommand({ QueueUrl: this.#queueUrl, Entries: entries }));
+    this.counts.deleted += messages.length;
+  }
+
+  /** The call never began: somebody else may have the messages at once. */
+  async #giveBack(messages: Message[]): Promise<void> {
+    const entries = messages.map(({ ReceiptHandle }, index) => ({
+      Id: String(index),
+      ReceiptHandle,
+      VisibilityTimeout: 0,
+    }));
+    await this.#sqs.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl: this.#queueUrl, Entries: entries }));
+  }
+}
+
+function isRefused(error: unknown): boolean {
+  const cause = error instanceof Error ? error.cause : undefined;
+  return cause instanceof Error && 'code' in cause && cause.code === 'ECONNREFUSED';
+}
