@@ -19,6 +19,8 @@ export type AddressMode =
 
 export type AssistantOptions = AddressMode & {
   readonly namespace: string;
+  /** The port assistants listen on. Default 8088. */
+  readonly port?: number | undefined;
   /** Milliseconds for each call. Default 5,000. */
   readonly deadlineMs?: number | undefined;
 };
@@ -70,6 +72,7 @@ async function targetOf(
   address: AssistantAddress,
   path: string,
 ): Promise<{ url: string; headers: Record<string, string> }> {
+  const port = options.port ?? ASSISTANT_PORT;
   switch (options.mode) {
     case 'pod_ip': {
       if (address.pod_ip === null) {
@@ -78,13 +81,13 @@ async function targetOf(
         });
       }
       const host = address.pod_ip.includes(':') ? `[${address.pod_ip}]` : address.pod_ip;
-      return { url: `http://${host}:${ASSISTANT_PORT}${path}`, headers: {} };
+      return { url: `http://${host}:${port}${path}`, headers: {} };
     }
     case 'dns':
-      return { url: `http://${podDns(address.slot, options.namespace)}:${ASSISTANT_PORT}${path}`, headers: {} };
+      return { url: `http://${podDns(address.slot, options.namespace)}:${port}${path}`, headers: {} };
     case 'apiserver_proxy': {
       const { url, authorization } = options.apiServer;
-      const pod = `${podName(address.slot)}:${ASSISTANT_PORT}`;
+      const pod = `${podName(address.slot)}:${port}`;
       return {
         url: `${url.replace(/\/$/, '')}/api/v1/namespaces/${options.namespace}/pods/${pod}/proxy${path}`,
         headers: { authorization: await authorization() },
