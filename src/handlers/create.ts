@@ -1,5 +1,6 @@
 import { apiFunction } from '../lib/api/function.ts';
 import { createInput } from '../lib/api/inputs.ts';
+import { isInFlight } from '../lib/api/shapes.ts';
 import { acceptCreate } from '../lib/lifecycle/accept-create.ts';
 import { commandShape } from '../lib/registry/command.ts';
 import { tell } from '../lib/saga/tell.ts';
@@ -16,6 +17,6 @@ export const handler = apiFunction({
     const { created, instance, operation } = await acceptCreate(deps, command, caller);
     if (created && operation !== null) await tell(deps, [operation]);
     const body = await commandShape(deps.db, { instance, operation, fresh: created }, new Date(deps.entropy.now()));
-    return { status: operation === null ? 200 : 202, body };
+    return { status: operation !== null && isInFlight(operation) ? 202 : 200, body };
   },
 });

@@ -114,7 +114,11 @@ async function lockOperation(sql: Sql, operationId: string): Promise<OperationRo
     [operationId],
   );
   const [operation] = await sql.query<OperationRow>('select * from operation where operation_id = $1 for update', [operationId]);
-  if (operation === undefined) throw new WarrenError('operation_not_found', `no operation has the id ${operationId}`);
+  if (operation === undefined) {
+    throw new WarrenError('operation_not_found', `no operation has the id ${operationId}`, {
+      errors: [{ path: 'operation_id', message: 'names no operation' }],
+    });
+  }
   return operation;
 }
 
