@@ -44,17 +44,15 @@ const LOCK = `
 
 async function lockRows(sql: Sql, keys: readonly object[]): Promise<ReadonlyMap<string, StoredObservation>> {
   const wanted = JSON.stringify(keys);
-  let rows = await sql.query<StoredObservation>(LOCK, [wanted]);
-  if (rows.length < keys.length) {
-    // A row to lock for what is seen for the first time; a waiting operation makes such placeholders too.
-    await sql.query(
-      `insert into observation (kind, name)
-       select kind, name from jsonb_to_recordset($1) as k (kind text, name text) order by kind, name
-       on conflict do nothing`,
-      [wanted],
-    );
-    rows = await sql.query<StoredObservation>(LOCK, [wanted]);
-  }
+  // A row to lock for what is seen for the first time (waiting operations make such placeholders too). Before the first
+  // lock, so that handlers of the same objects meet in one order.
+  await sql.query(
+    `insert into observation (kind, name)
+     select kind, name from jsonb_to_recordset($1) as k (kind text, name text) order by kind, name
+     on conflict do nothing`,
+    [wanted],
+  );
+  const rows = await sql.query<StoredObservation>(LOCK, [wanted]);
   return new Map(rows.map((row) => [`${row.kind}/${row.name}`, row]));
 }
 
