@@ -81,9 +81,9 @@ async function bear(sql: Sql, deps: AcceptDeps, input: CreateInput, caller: Call
   const instanceId = newInstanceId(deps.entropy);
   const [instance] = await sql.query<InstanceRow>(
     `insert into instance_registry (instance_id, user_id, shard_id, pod_index, pod_dns, image_ref, metadata)
-     values ($1, $2, $3, $4, $5,
+     values ($1, $2, $3::varchar, $4, $5,
              (select t.spec ->> 'image' from shard s join shard_template t on t.version = s.template_version
-               where s.shard_id = $3), $6)
+               where s.shard_id = $3::varchar), $6)
      returning *`,
     [instanceId, input.user_id, slot.shard_id, slot.pod_index, podDns(slot, deps.namespace), JSON.stringify(input.metadata ?? {})],
   );
