@@ -89,7 +89,8 @@ create table slot (
   zone text,
   reason text,
   primary key (shard_id, pod_index),
-  constraint held_names_its_owner check (state not in ('held', 'quarantined') or instance_id is not null),
+  -- A quarantined slot keeps its instance_id; one found in use by an instance that this registry never knew has none.
+  constraint held_names_its_owner check (state <> 'held' or instance_id is not null),
   constraint free_has_no_owner check (state not in ('planned', 'warm') or instance_id is null),
   constraint warm_is_recorded check (state <> 'warm' or (volumes is not null and token_key is not null and adopted_at is null))
 );

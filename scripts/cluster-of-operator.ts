@@ -1,13 +1,12 @@
 import { KubeConfig } from '@kubernetes/client-node';
-import { createCluster } from '../src/lib/adapters/kubernetes/index.ts';
-import type { ClusterPort } from '../src/lib/ports.ts';
+import type { ClusterOptions } from '../src/lib/adapters/kubernetes/index.ts';
 
 /**
  * The cluster as the person who runs a script may use it: the current context of KUBECONFIG (or ~/.kube/config).
  * Tokens and exec plugins work; client certificates do not.
  * @throws Error when there is no usable context.
  */
-export function clusterOfOperator(namespace: string): ClusterPort & { close(): Promise<void> } {
+export function clusterOfOperator(namespace: string): ClusterOptions {
   const config = new KubeConfig();
   const file = process.env['KUBECONFIG'];
   if (file === undefined) config.loadFromDefault();
@@ -22,5 +21,5 @@ export function clusterOfOperator(namespace: string): ClusterPort & { close(): P
     return value;
   };
   const ca = cluster.caData === undefined ? undefined : Buffer.from(cluster.caData, 'base64').toString('utf8');
-  return createCluster({ url: cluster.server, ca, authorization: { header, rejected: () => false }, namespace });
+  return { url: cluster.server, ca, authorization: { header, rejected: () => false }, namespace };
 }

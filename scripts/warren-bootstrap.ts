@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { createCluster } from '../src/lib/adapters/kubernetes/index.ts';
 import { createDatabase } from '../src/lib/adapters/postgres/index.ts';
 import { createQueue } from '../src/lib/adapters/sqs/index.ts';
 import { limitsOf, loadConfig } from '../src/lib/config.ts';
@@ -50,7 +51,7 @@ async function main(): Promise<void> {
   const migrated = await migrate(config.DATABASE_URL);
   console.error(migrated.length === 0 ? 'registry: up to date' : `registry: ${migrated.join(', ')}`);
   const db = createDatabase({ url: config.DATABASE_URL, poolMax: 2, connectTimeoutMs: 10_000 });
-  const cluster = clusterOfOperator(config.WARREN_NAMESPACE);
+  const cluster = createCluster(clusterOfOperator(config.WARREN_NAMESPACE));
   try {
     console.error(`cluster: ${await claimCluster(db, cluster)}`);
     const shards = users === null ? null : shardsFor(users);

@@ -1,4 +1,4 @@
-import type { Sql } from '../ports.ts';
+import type { Database, Sql } from '../ports.ts';
 import { appendHistory } from './history.ts';
 
 /** Kinds of things whose absence is counted (invariant 13). */
@@ -59,4 +59,25 @@ export const guardHeld = (guard: { kind: string; absent: number; expected: numbe
 /** The guards that hold subtractive steps back now. */
 export async function guardsHolding(sql: Sql): Promise<readonly { kind: string; absent: number; expected: number }[]> {
   return sql.query('select kind, absent, expected from guard where acknowledged_at is null order by kind');
+}
+
+/** An operator has looked: subtractive steps go on in this episode. Returns whether there was anything to acknowledge. */
+export function acknowledgeGuard(db: Database, kind: string, actor: string): Promise<boolean> {
+  return db.tx(async (sql) => {
+    const rows = await sql.query<{ absent: number }>(
+      `update guard set acknowledged_at = clock_now(), acknowledged_by = $2
+        where kind = $1 and acknowledged_at is null returning absent`,
+      [kind, actor],
+    );
+    const [row] = rows;
+    if (row === undefined) return false;
+    await appendHistory(sql, {
+      subject: 'cluster',
+      actor,
+      role: 'operator',
+      action: 'guard_acknowledged',
+      after: { kind, absent: row.absent },
+    });
+    return true;
+  });
 }
