@@ -27,6 +27,16 @@ export function startedAt(pid: number): string | undefined {
   }
 }
 
+/** The command line of a process; empty when it cannot be read. */
+export function commandLine(pid: number): string {
+  try {
+    if (process.platform === 'linux') return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+    return execFileSync('ps', ['-o', 'command=', '-p', String(pid)], { encoding: 'utf8' });
+  } catch {
+    return '';
+  }
+}
+
 /** The identity of a running process. Throws when there is none with this pid. */
 export function identify(pid: number): ProcessIdentity {
   const started = startedAt(pid);

@@ -14,6 +14,7 @@ const NEIGHBOURS: Partial<Record<PortName, readonly number[]>> = { nacos: [-1000
 
 /** Whether nothing listens on this port of 127.0.0.1. */
 export async function isFree(port: number): Promise<boolean> {
+  if (port < 1 || port > 65_535) return false;
   return await new Promise((done) => {
     const server = createServer();
     server.once('error', () => done(false));
@@ -43,7 +44,8 @@ export async function choosePorts(
   for (const name of PORT_NAMES) {
     const port = asked[name];
     if (port === undefined) continue;
-    if (!(await usable(name, port))) throw new Error(`--port ${name}=${port}: something listens there already`);
+    if (!(await usable(name, port)))
+      throw new Error(`--port ${name}=${port}: it is not free, or one of its neighbours is not`);
     ports[name] = port;
   }
   const complete = { ...ports } as Ports;

@@ -1,5 +1,5 @@
 // `npm run stack -- up`: builds what is missing, starts the supervisor, shows the parts as they come.
-import { spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -48,7 +48,7 @@ async function prepare(options: StackOptions, layout: Layout, say: Say): Promise
   return { layout, options: { ...options, parts }, ports, secrets: loadSecrets(layout.dir), binaries, external };
 }
 
-function startSupervisor(settings: Settings): void {
+function startSupervisor(settings: Settings): ChildProcess {
   const { layout } = settings;
   writeFileSync(join(layout.dir, 'settings.json'), JSON.stringify(settings), { mode: 0o600 });
   const log = openSync(join(layout.logs, 'supervisor.log'), 'w');
@@ -62,6 +62,7 @@ function startSupervisor(settings: Settings): void {
     process.exit(1);
   });
   child.unref();
+  return child;
 }
 
 async function followStart(layout: Layout, say: Say): Promise<void> {
@@ -108,11 +109,12 @@ export async function up(options: StackOptions, layout: Layout, say: Say): Promi
   sweepChildren(layout);
   const settings = await prepare(options, layout, say);
   // Until all is ready the stack belongs to this process: Ctrl-C or a crash here leaves nothing running.
-  startSupervisor({ ...settings, options: { ...settings.options, owner: process.pid } });
+  const supervisor = startSupervisor({ ...settings, options: { ...settings.options, owner: process.pid } });
   try {
     await followStart(layout, say);
     bootstrap(settings.options, layout, say);
   } catch (error) {
+    supervisor.removeAllListeners('exit');
     await down(layout);
     throw error;
   }

@@ -56,10 +56,11 @@ export function parseVersion(text: string): [number, number] | undefined {
   return found === null ? undefined : [Number(found[1]), Number(found[2])];
 }
 
-function requireTool(tool: Tool, build: Build): void {
+/** Throws, in words a person can act on, when a tool is missing or too old. */
+export function requireTool(tool: Tool, build: Pick<Build, 'name' | 'version' | 'instead'>): void {
   const answer = spawnSync(tool.command, tool.versionArgs, { encoding: 'utf8' });
   const wanted = `${tool.label} ${tool.minimum.join('.')} or newer`;
-  const purpose = `it builds ${build.name} ${build.version} for the local stack`;
+  const purpose = `the local stack's ${build.name} ${build.version} needs it`;
   if (answer.error !== undefined) {
     throw new Error(
       `${wanted} is missing (no \`${tool.command}\` in PATH): ${purpose}. Install it, or ${build.instead}.`,

