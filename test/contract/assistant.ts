@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { AssistantAddress, AssistantPort } from '../../src/lib/ports.ts';
 
-export interface AssistantFixture {
+interface AssistantFixture {
   readonly assistants: AssistantPort;
   /** Where one runs, with this token. */
   readonly running: AssistantAddress;
@@ -10,7 +10,7 @@ export interface AssistantFixture {
   readonly nowhere: AssistantAddress;
 }
 
-export interface AssistantSetup {
+interface AssistantSetup {
   readonly setup: () => Promise<AssistantFixture>;
   readonly teardown: () => Promise<void>;
 }

@@ -5,14 +5,14 @@ import { OutsideError } from '../../errors.ts';
 import type { AssistantAddress, AssistantPort } from '../../ports.ts';
 
 /** How the API server is reached when assistants are reached through it. */
-export interface ApiServerProxy {
+interface ApiServerProxy {
   readonly url: string;
   readonly ca?: string | undefined;
   /** Value of the header `Authorization`. */
   readonly authorization: () => Promise<string>;
 }
 
-export type AddressMode =
+type AddressMode =
   | { readonly mode: 'pod_ip' }
   | { readonly mode: 'dns' }
   | { readonly mode: 'apiserver_proxy'; readonly apiServer: ApiServerProxy };

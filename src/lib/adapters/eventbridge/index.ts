@@ -63,7 +63,7 @@ function detailText(id: string, type: string, detail: Readonly<Record<string, un
 }
 
 /** Splits by both limits, keeping the order. */
-export function batchesOf(entries: readonly Entry[]): Entry[][] {
+function batchesOf(entries: readonly Entry[]): Entry[][] {
   const batches: Entry[][] = [];
   let size = 0;
   for (const entry of entries) {

@@ -3,7 +3,7 @@ import { SignatureV4 } from '@smithy/signature-v4';
 import type { Authorization } from './authorization.ts';
 
 /** Credentials of the function's role, as the AWS SDK's providers give them. */
-export interface AwsCredentials {
+interface AwsCredentials {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
   readonly sessionToken?: string;

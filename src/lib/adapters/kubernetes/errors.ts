@@ -42,7 +42,7 @@ function networkReason(error: unknown): string {
 }
 
 /** `message` of a metav1.Status; the client hands bodies of errors on as text. */
-export function statusMessage(body: unknown): string {
+function statusMessage(body: unknown): string {
   const status = typeof body === 'string' ? parseJson(body) : body;
   if (typeof status === 'object' && status !== null && 'message' in status && typeof status.message === 'string') {
     return status.message;

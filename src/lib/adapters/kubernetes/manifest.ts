@@ -2,7 +2,7 @@ import { ASSISTANT_PORT, GATE, secretName, shardName } from '../../domain/names.
 import type { ProbeTemplate, ShardTemplate } from '../../ports.ts';
 
 /** A manifest as it is sent: plain JSON. */
-export type Manifest = Readonly<Record<string, unknown>>;
+type Manifest = Readonly<Record<string, unknown>>;
 
 export interface ShardManifests {
   readonly service: Manifest;

@@ -1,3 +1,4 @@
+import type { Host } from 'nacos';
 import NameProxy from 'nacos-naming/lib/naming/proxy.js';
 import * as z from 'zod';
 import { ASSISTANT_PORT } from '../../domain/names.ts';
@@ -21,7 +22,9 @@ export interface DiscoveryOptions {
 const GROUP = 'DEFAULT_GROUP';
 const CLUSTER = 'DEFAULT';
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
-const ListAnswer = z.object({
+/** Of the SDK's Host, what Warren reads; the SDK itself checks nothing. */
+type Listed = Pick<Host, 'ip' | 'port'> & { metadata?: Record<string, string> | null | undefined };
+const ListAnswer: z.ZodType<{ hosts: Listed[] }> = z.object({
   hosts: z.array(z.object({ ip: z.string(), port: z.number(), metadata: z.record(z.string(), z.string()).nullish() })),
 });
 
