@@ -44,12 +44,34 @@ describe('user_id', () => {
   test.each(BAD_IDS)('%s is refused by create, wake and activity', async (_why, user_id, message) => {
     await refused('create', { body: { user_id } }, 'invalid_request', 'user_id', message);
     await refused('wake', { body: { user_id, intent: 'user' } }, 'invalid_request', 'user_id', message);
-    await refused('activity', { body: { entries: [{ user_id: 'ok', kind: 'chat' }, { user_id, kind: 'chat' }] } }, 'invalid_request', 'entries[1].user_id', message);
+    await refused(
+      'activity',
+      {
+        body: {
+          entries: [
+            { user_id: 'ok', kind: 'chat' },
+            { user_id, kind: 'chat' },
+          ],
+        },
+      },
+      'invalid_request',
+      'entries[1].user_id',
+      message,
+    );
   });
 
-  test.each(BAD_IDS.filter(([, id]) => id.isWellFormed()))('%s is refused by the route', async (_why, user_id, message) => {
-    await refused('route', { query: `user_id=${encodeURIComponent(user_id)}` }, 'invalid_request', 'user_id', message);
-  });
+  test.each(BAD_IDS.filter(([, id]) => id.isWellFormed()))(
+    '%s is refused by the route',
+    async (_why, user_id, message) => {
+      await refused(
+        'route',
+        { query: `user_id=${encodeURIComponent(user_id)}` },
+        'invalid_request',
+        'user_id',
+        message,
+      );
+    },
+  );
 
   test('percent-encoding that is no UTF-8 is refused', async () => {
     await refused('route', { query: 'user_id=%ED%A0%80' }, 'invalid_request', 'user_id', /UTF-8/);
@@ -61,7 +83,13 @@ describe('user_id', () => {
     await refused('create', { body: { user_id: 7 } }, 'invalid_request', 'user_id', /type string/);
     await refused('create', { body: { user_id: null } }, 'invalid_request', 'user_id', /type string/);
     await refused('route', { query: 'user_id=a&user_id=b' }, 'invalid_request', 'user_id', /more than once/);
-    await refused('create', { query: 'user_id=a', body: { user_id: 'b' } }, 'invalid_request', 'user_id', /more than once/);
+    await refused(
+      'create',
+      { query: 'user_id=a', body: { user_id: 'b' } },
+      'invalid_request',
+      'user_id',
+      /more than once/,
+    );
   });
 
   test('whatever text is sent, it is accepted exactly when it is legal, and never a 500', async () => {
@@ -89,9 +117,20 @@ describe('user_id', () => {
 describe('the body', () => {
   test('an unknown field is refused by name', async () => {
     await refused('create', { body: { user_id: 'a', colour: 'red' } }, 'invalid_request', 'colour', /not a field/);
-    await refused('create', { body: '{"user_id":"a","__proto__":{"x":1}}' }, 'invalid_request', '__proto__', /not a field/);
+    await refused(
+      'create',
+      { body: '{"user_id":"a","__proto__":{"x":1}}' },
+      'invalid_request',
+      '__proto__',
+      /not a field/,
+    );
     await refused('route', { query: 'user_id=a&user=b' }, 'invalid_request', 'user', /not a field/);
-    await refused('activity', { body: { entries: [{ user_id: 'a', kind: 'chat', x: 1 }] } }, 'invalid_request', 'entries[0].x');
+    await refused(
+      'activity',
+      { body: { entries: [{ user_id: 'a', kind: 'chat', x: 1 }] } },
+      'invalid_request',
+      'entries[0].x',
+    );
   });
 
   test.each(['{', 'user_id=a', '{"user_id":"a"', '\u0000'])('malformed JSON %j', async (body) => {
@@ -109,8 +148,18 @@ describe('the body', () => {
   });
 
   test('what PostgreSQL cannot hold is refused where it stands', async () => {
-    await refused('create', { body: { user_id: 'a', metadata: { list: ['ok', 'a\u0000'] } } }, 'invalid_request', 'metadata.list[1]');
-    await refused('create', { body: { user_id: 'a', metadata: { x: { y: '\udc00' } } } }, 'invalid_request', 'metadata.x.y');
+    await refused(
+      'create',
+      { body: { user_id: 'a', metadata: { list: ['ok', 'a\u0000'] } } },
+      'invalid_request',
+      'metadata.list[1]',
+    );
+    await refused(
+      'create',
+      { body: { user_id: 'a', metadata: { x: { y: '\udc00' } } } },
+      'invalid_request',
+      'metadata.x.y',
+    );
     await refused('create', { body: { user_id: 'a', metadata: { '\u0000': 1 } } }, 'invalid_request', 'metadata');
     const deep = `${'{"a":'.repeat(2000)}1${'}'.repeat(2000)}`;
     const path = `metadata${'.a'.repeat(31)}`;
@@ -121,19 +170,35 @@ describe('the body', () => {
     const wake = { user_id: 'a', intent: 'user' };
     await refused('wake', { body: { ...wake, wait_seconds: 21 } }, 'invalid_request', 'wait_seconds', /at most 20/);
     await refused('wake', { body: { ...wake, wait_seconds: '3' } }, 'invalid_request', 'wait_seconds', /type number/);
-    await refused('wake', { body: { ...wake, intent: 'bored' } }, 'invalid_request', 'intent', /one of user, background/);
+    await refused(
+      'wake',
+      { body: { ...wake, intent: 'bored' } },
+      'invalid_request',
+      'intent',
+      /one of user, background/,
+    );
     await refused('activity', { body: { entries: [] } }, 'invalid_request', 'entries', /at least one/);
-    await refused('activity', { body: { entries: [{ user_id: 'a', kind: 'chat', at: 'noon' }] } }, 'invalid_request', 'entries[0].at', /RFC 3339/);
+    await refused(
+      'activity',
+      { body: { entries: [{ user_id: 'a', kind: 'chat', at: 'noon' }] } },
+      'invalid_request',
+      'entries[0].at',
+      /RFC 3339/,
+    );
     await refused('listInstances', { query: 'state=asleep' }, 'invalid_request', 'state', /one of/);
-    for (const limit of ['0', '201', '1.5', 'x']) await refused('listInstances', { query: `limit=${limit}` }, 'invalid_request', 'limit');
+    for (const limit of ['0', '201', '1.5', 'x'])
+      await refused('listInstances', { query: `limit=${limit}` }, 'invalid_request', 'limit');
   });
 });
 
 describe('ids and cursors', () => {
-  test.each(['inst_01k5b2y8zt3n4w6v7x9qadgkrm', 'inst_', 'x y', '漢字', 'slot:00/1', '%'])('no instance %j', async (instance_id) => {
-    await refused('getInstance', { path: { instance_id } }, 'instance_not_found', 'instance_id');
-    await refused('history', { path: { instance_id } }, 'instance_not_found', 'instance_id');
-  });
+  test.each(['inst_01k5b2y8zt3n4w6v7x9qadgkrm', 'inst_', 'x y', '漢字', 'slot:00/1', '%'])(
+    'no instance %j',
+    async (instance_id) => {
+      await refused('getInstance', { path: { instance_id } }, 'instance_not_found', 'instance_id');
+      await refused('history', { path: { instance_id } }, 'instance_not_found', 'instance_id');
+    },
+  );
 
   test.each(['01999999-9999-7999-8999-999999999999', 'x', '01999999'])('no operation %j', async (operation_id) => {
     for (const name of ['getOperation', 'cancelOperation', 'redriveOperation'] as const) {

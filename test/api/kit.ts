@@ -47,6 +47,8 @@ export interface Api {
   call<Body = Record<string, unknown>>(name: FunctionName, request?: Request): Promise<Reply<Body>>;
   /** The same, for what is expected to be refused. */
   problem(name: FunctionName, request?: Request): Promise<Reply<Problem>>;
+  /** One HTTP request without a body whose authorizer's context is given as it is. */
+  callWithContext(name: FunctionName, context: unknown): Promise<HttpAnswer>;
   /** A direct invocation. */
   invoke(name: FunctionName, fields: unknown): Promise<DirectAnswer>;
   /** Ids of operations that the queue was told of since the last call. */
@@ -54,21 +56,28 @@ export interface Api {
   stop(): Promise<void>;
 }
 
+export interface ApiOptions {
+  readonly warm?: number;
+  /** Ports on loopback through which the functions reach PostgreSQL and SQS, instead of directly. */
+  readonly through?: { readonly postgres: number; readonly queue: number };
+}
+
 /** The API functions on a database of their own with `warm` warm slots, and on real queues. */
-export async function startApi(options: { warm?: number; env?: Record<string, string> } = {}): Promise<Api> {
+export async function startApi(options: ApiOptions = {}): Promise<Api> {
   const database = await cloneDatabase();
   await seedSlots(database, options.warm ?? 8);
   const { sqs, urls } = await makeQueues();
   Object.assign(process.env, {
-    DATABASE_URL: database.url,
+    DATABASE_URL: viaPort(database.url, options.through?.postgres),
     AWS_REGION: 'eu-west-1',
     AWS_ACCESS_KEY_ID: 'test',
     AWS_SECRET_ACCESS_KEY: 'test',
-    AWS_ENDPOINT_URL_SQS: inject('sqsEndpoint'),
-    ...Object.fromEntries(QUEUES.map((name) => [`WARREN_QUEUE_URL_${name.toUpperCase()}`, urls[name]])),
+    AWS_ENDPOINT_URL_SQS: viaPort(inject('sqsEndpoint'), options.through?.queue),
+    ...Object.fromEntries(
+      QUEUES.map((name) => [`WARREN_QUEUE_URL_${name.toUpperCase()}`, viaPort(urls[name], options.through?.queue)]),
+    ),
     WARREN_MASTER_KEYS: `k1:${Buffer.alloc(32, 7).toString('base64')}`,
     WARREN_JWT_SECRET: JWT_SECRET,
-    ...options.env,
   });
   const authorizer = await import('../../src/handlers/authorizer.ts');
   const wiring = await import('../../src/lib/wiring-api.ts');
@@ -78,7 +87,8 @@ export async function startApi(options: { warm?: number; env?: Record<string, st
     const headers = { ...request.headers, ...(authorization !== null && { authorization }) };
     const { context } = await authorizer.handler({ headers });
     const { handler } = await HANDLERS[name]();
-    const body = request.body === undefined || typeof request.body === 'string' ? request.body : JSON.stringify(request.body);
+    const body =
+      request.body === undefined || typeof request.body === 'string' ? request.body : JSON.stringify(request.body);
     const answer = await handler({
       version: '2.0',
       rawQueryString: request.query ?? '',
@@ -97,6 +107,14 @@ export async function startApi(options: { warm?: number; env?: Record<string, st
     database,
     call,
     problem: (name, request) => call<Problem>(name, request),
+    async callWithContext(name, context) {
+      const { handler } = await HANDLERS[name]();
+      const answer = await handler({
+        requestContext: { http: { method: 'GET', path: '/' }, authorizer: { lambda: context } },
+      });
+      if (!isHttpAnswer(answer)) throw new Error('a direct answer to an HTTP event');
+      return answer;
+    },
     async invoke(name, fields) {
       const { handler } = await HANDLERS[name]();
       const answer = await handler(fields);
@@ -115,6 +133,12 @@ export async function startApi(options: { warm?: number; env?: Record<string, st
       await database.drop();
     },
   };
+}
+
+function viaPort(url: string, port: number | undefined): string {
+  const through = new URL(url);
+  if (port !== undefined) through.host = `127.0.0.1:${port}`;
+  return through.href;
 }
 
 const isHttpAnswer = (answer: HttpAnswer | DirectAnswer): answer is HttpAnswer => 'statusCode' in answer;
@@ -146,12 +170,17 @@ async function makeQueues(): Promise<{ sqs: SQSClient; urls: Record<(typeof QUEU
     const { QueueUrl = '' } = await sqs.send(new CreateQueueCommand({ QueueName: `api-${process.pid}-${name}` }));
     return new URL(new URL(QueueUrl).pathname, inject('sqsEndpoint')).href;
   };
-  return { sqs, urls: { interactive: await make('interactive'), bulk: await make('bulk'), recycle: await make('recycle') } };
+  return {
+    sqs,
+    urls: { interactive: await make('interactive'), bulk: await make('bulk'), recycle: await make('recycle') },
+  };
 }
 
 async function seedSlots({ db }: TestDatabase, warm: number): Promise<void> {
   await db.query(`insert into shard_template (spec) values ('{"image": "registry.example/qwenpaw:1"}')`);
-  await db.query(`insert into shard (shard_id, replicas, replicas_wanted, template_version) values ('00', $1, $1, 1)`, [warm]);
+  await db.query(`insert into shard (shard_id, replicas, replicas_wanted, template_version) values ('00', $1, $1, 1)`, [
+    warm,
+  ]);
   await db.query(
     `insert into slot (shard_id, pod_index, state, volumes, token_key)
      select '00', n, 'warm', jsonb_build_array(jsonb_build_object('template', 'data', 'name', 'data-' || n, 'uid', 'uid-' || n)), 'k1'
