@@ -96,7 +96,8 @@ export function serviceVariables(context: StackContext): Record<string, string> 
   const { ports, secrets, external } = context;
   return {
     DATABASE_URL: external.DATABASE_URL ?? `postgres://postgres@127.0.0.1:${ports.postgres}/warren`,
-    WARREN_PG_POOL_MAX: '1',
+    // All calls of a function share one process here, where on Lambda each has its own.
+    WARREN_PG_POOL_MAX: '10',
     WARREN_PG_CONNECT_TIMEOUT_MS: '2000',
     NACOS_URL: external.NACOS_URL ?? local(ports.nacos),
     WARREN_DISCOVERY_SERVICE: 'qwenpaw',
