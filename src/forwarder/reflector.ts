@@ -59,6 +59,8 @@ export class Reflector {
   /** Asked for from outside. Apart from the revision, which an event in the same chunk would set again. */
   #relistWanted = false;
   #failures = 0;
+  /** Relists in a row that were asked for by 410. */
+  #expirations = 0;
   #lastAlive: number;
   #watching: AbortController | null = null;
 
@@ -159,14 +161,20 @@ export class Reflector {
     const lines = new LineSplitter();
     let events = 0;
     try {
-      for await (const chunk of await kube.stream(path, watching.signal)) {
+      const stream = await kube.stream(path, watching.signal);
+      if (this.#failures > 0)
+        this.#options.log('info', 'watching again', { kind: this.kind, failures: this.#failures });
+      for await (const chunk of stream) {
         timer.refresh();
         for (const line of lines.push(chunk)) {
           this.#onEvent(clusterUid, JSON.parse(line) as RawEvent);
           events += 1;
         }
         // A watch that only resets after a while is not the failure that came before it.
-        if (entropy.now() - started >= shortMs) this.#failures = 0;
+        if (entropy.now() - started >= shortMs) {
+          this.#failures = 0;
+          this.#expirations = 0;
+        }
       }
     } catch (error) {
       // Asked to list again: not a failure.
@@ -214,19 +222,24 @@ export class Reflector {
     const expired = status === 410;
     if (expired) this.#revision = null;
     metrics.watchRestarts.inc({ kind: this.kind, why: expired ? 'expired' : 'error' });
-    const jitter =
-      expired && this.#failures === 0
-        ? fullJitter(entropy, 0, relistJitterMs, relistJitterMs)
-        : fullJitter(entropy, this.#failures, backoffMs.base, backoffMs.cap);
-    this.#failures += 1;
+    if (expired) this.#expirations += 1;
+    // To be told that the revision has expired, the server must be there again: what failed before does not count.
+    const jitter = expired
+      ? fullJitter(entropy, this.#expirations - 1, relistJitterMs, Math.max(relistJitterMs, backoffMs.cap))
+      : fullJitter(entropy, this.#failures, backoffMs.base, backoffMs.cap);
+    this.#failures = expired ? 0 : this.#failures + 1;
     // Everyone was told the same Retry-After: the jitter comes on top of it.
     const pause = ((error instanceof KubeError ? error.retryAfterMs : null) ?? 0) + jitter;
-    log(expired ? 'info' : 'warn', expired ? 'the revision has expired; listing again' : 'list or watch failed', {
-      kind: this.kind,
-      error: String(error),
-      status,
-      pause_ms: pause,
-    });
+    // An outage is many failures and one story: told at the 1st, 2nd, 4th, 8th …
+    if (expired || Number.isInteger(Math.log2(this.#failures))) {
+      log(expired ? 'info' : 'warn', expired ? 'the revision has expired; listing again' : 'list or watch failed', {
+        kind: this.kind,
+        error: String(error),
+        status,
+        failures: this.#failures,
+        pause_ms: pause,
+      });
+    }
     await sleep(pause, undefined, { signal }).catch(() => undefined);
   }
 
