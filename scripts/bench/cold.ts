@@ -1,0 +1,111 @@
+// Size and import time of every function, each import in a fresh process: node scripts/bench/cold.ts
+// One JSON line. Fails when an API function takes too long or contains the Kubernetes client.
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { build } from 'esbuild';
+import { parse } from 'yaml';
+
+/**
+ * Milliseconds an API function may take to import: a person waits behind it. Held against the best of the runs, which
+ * is what the code costs; the median also tells what else the machine was doing.
+ */
+const API_LIMIT_MS = 60;
+const RUNS = 9;
+/** The functions of the machinery; every other one is asked by people and gateways. */
+const WORKERS = new Set(['step', 'recycle', 'observe', 'sweep']);
+const FORBIDDEN = ['@kubernetes/client-node', 'src/lib/adapters/kubernetes'];
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const out = join(root, '.cache', 'cold');
+
+interface Measured {
+  readonly function: string;
+  readonly kb: number;
+  /** Median and best of the runs; milliseconds. */
+  readonly import_ms: number;
+  readonly best_ms: number;
+  readonly kubernetes: boolean;
+}
+
+/** Function names with their source files, as serverless.yml has them. */
+function handlers(): [string, string][] {
+  const text = readFileSync(join(root, 'serverless.yml'), 'utf8').replaceAll(/!(Ref|GetAtt|Sub|ImportValue)/g, '');
+  const file: { functions: Record<string, { handler: string }> } = parse(text, { merge: true });
+  return Object.entries(file.functions).map(([name, { handler }]) => [name, handler.replace(/\.handler$/, '.ts')]);
+}
+
+/** Bundles a function as serverless-esbuild does; returns what went in. */
+async function bundle(source: string, outfile: string): Promise<string[]> {
+  const { default: optionsOf } = await import(pathToFileURL(join(root, 'esbuild.config.cjs')).href);
+  const {
+    outputFileExtension: _extension,
+    exclude: _exclude,
+    ...options
+  } = optionsOf({ processedInput: { commands: [] } });
+  const { metafile } = await build({ ...options, absWorkingDir: root, entryPoints: [source], outfile, metafile: true });
+  return Object.keys(metafile?.inputs ?? {});
+}
+
+/** What a function must find in its environment to be imported; nothing of it is contacted. */
+const ENVIRONMENT = {
+  DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',
+  AWS_REGION: 'eu-west-1',
+  WARREN_QUEUE_URL_INTERACTIVE: 'http://127.0.0.1:1/interactive',
+  WARREN_QUEUE_URL_BULK: 'http://127.0.0.1:1/bulk',
+  WARREN_QUEUE_URL_RECYCLE: 'http://127.0.0.1:1/recycle',
+  WARREN_KUBE_URL: 'https://127.0.0.1:1',
+  WARREN_KUBE_TOKEN_STEP: 'none',
+  WARREN_KUBE_TOKEN_RECYCLE: 'none',
+  WARREN_KUBE_TOKEN_SWEEP: 'none',
+  NACOS_URL: 'http://127.0.0.1:1',
+  WARREN_MASTER_KEYS: `k1:${Buffer.alloc(32).toString('base64')}`,
+  WARREN_JWT_SECRET: 'nothing is signed with this, 32 bytes',
+};
+
+const IMPORT = `
+  const started = performance.now();
+  await import(process.argv[1]);
+  console.log(performance.now() - started);
+  process.exit();`;
+
+function importMs(file: string): number {
+  const args = ['--input-type=module', '-e', IMPORT, pathToFileURL(file).href];
+  const { stdout, stderr, status } = spawnSync(process.execPath, args, {
+    env: { ...process.env, ...ENVIRONMENT },
+    encoding: 'utf8',
+  });
+  if (status !== 0) throw new Error(`${file} cannot be imported: ${stderr}`);
+  return Number(stdout.trim().split('\n').at(-1));
+}
+
+async function measure(name: string, source: string): Promise<Measured> {
+  const file = join(out, `${name}.mjs`);
+  const inputs = await bundle(source, file);
+  const times = Array.from({ length: RUNS }, () => importMs(file)).toSorted((a, b) => a - b);
+  return {
+    function: name,
+    kb: Math.round(statSync(file).size / 1024),
+    import_ms: round(times[Math.floor(RUNS / 2)] ?? Number.NaN),
+    best_ms: round(times[0] ?? Number.NaN),
+    kubernetes: inputs.some((input) => FORBIDDEN.some((part) => input.includes(part))),
+  };
+}
+
+const round = (milliseconds: number) => Math.round(milliseconds * 10) / 10;
+
+rmSync(out, { recursive: true, force: true });
+mkdirSync(out, { recursive: true });
+const measured: Measured[] = [];
+for (const [name, source] of handlers()) measured.push(await measure(name, source));
+const faults = measured
+  .filter((each) => !WORKERS.has(each.function))
+  .flatMap((each) => [
+    ...(each.import_ms > API_LIMIT_MS
+      ? [`${each.function} takes ${each.import_ms} ms to import, at most ${API_LIMIT_MS}`]
+      : []),
+    ...(each.kubernetes ? [`${each.function} contains the Kubernetes client`] : []),
+  ]);
+console.log(JSON.stringify({ bench: 'cold', node: process.version, runs: RUNS, functions: measured, faults }));
+process.exitCode = faults.length > 0 ? 1 : 0;
