@@ -6,14 +6,20 @@ const LABEL = /^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$/;
 const anyText = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 70 }),
   fc.string({ unit: 'grapheme', maxLength: 70 }),
-  fc.string({ unit: fc.constantFrom('a', 'Z', '0', '-', '.', '_', '/', ' ', '\u3000', '\u200d', '\ud800', '文', '🦊'), maxLength: 70 }),
+  fc.string({
+    unit: fc.constantFrom('a', 'Z', '0', '-', '.', '_', '/', ' ', '\u3000', '\u200d', '\ud800', '文', '🦊'),
+    maxLength: 70,
+  }),
 );
 const legal = anyText.filter((id) => userIdFault(id) === null);
 
 describe('userIdFault', () => {
-  test.each(['a', '张三', 'o\u02bcneill', 'a b', '🦊'.repeat(64), '...', 'é', 'u-x', 'x'.repeat(64)])('%j is legal', (id) => {
-    expect(userIdFault(id)).toBeNull();
-  });
+  test.each(['a', '张三', 'o\u02bcneill', 'a b', '🦊'.repeat(64), '...', 'é', 'u-x', 'x'.repeat(64)])(
+    '%j is legal',
+    (id) => {
+      expect(userIdFault(id)).toBeNull();
+    },
+  );
 
   test.each([
     ['', /empty/],
