@@ -1,4 +1,4 @@
-export type Level = 'info' | 'warn' | 'error';
+type Level = 'info' | 'warn' | 'error';
 /** One line of the log: a sentence, and fields to search by. */
 export type Log = (level: Level, message: string, fields?: Readonly<Record<string, unknown>>) => void;
 

@@ -1,5 +1,5 @@
 /** The fields of Kubernetes objects that are read here. Everything may be absent: an API server leaves out what is empty. */
-export interface RawMeta {
+interface RawMeta {
   readonly name?: string;
   readonly namespace?: string;
   readonly uid?: string;
@@ -24,7 +24,7 @@ export interface RawContainerStatus {
   readonly lastState?: RawContainerState;
 }
 
-export interface RawCondition {
+interface RawCondition {
   readonly type?: string;
   readonly status?: string;
   readonly reason?: string;
