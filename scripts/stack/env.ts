@@ -126,6 +126,8 @@ export async function allVariables(context: StackContext, adminKubeconfig: strin
     WARREN_TOKEN_GATEWAY: await signToken(secrets.jwt, 'gateway'),
     KUBECONFIG: external.KUBECONFIG ?? adminKubeconfig,
     KUBE_AUDIT_LOG: layout.auditLog,
+    // Whose values these are: see externalFrom.
+    WARREN_STACK: layout.dir,
   };
 }
 
@@ -149,16 +151,23 @@ export function parseDotenv(text: string): Record<string, string> {
   return Object.fromEntries(pairs);
 }
 
-/** Parts that run elsewhere: variables that are set, except to what this stack itself wrote into `.stack/env`. */
+/**
+ * Parts that run elsewhere: variables that are set, except to what this stack itself wrote into its env file, now or
+ * before its last `--fresh` (a shell may still hold that).
+ */
 export function externalFrom(
   env: NodeJS.ProcessEnv,
   own: Record<string, string>,
+  dir: string,
   names: readonly (keyof External)[],
 ): External {
+  const isSourced = env['WARREN_STACK'] === dir;
+  const isLocal = (value: string) => value.includes('127.0.0.1') || value.startsWith(dir);
   const external: External = {};
   for (const name of names) {
     const value = env[name];
-    if (value !== undefined && value !== '' && value !== own[name]) external[name] = value;
+    if (value === undefined || value === '' || value === own[name] || (isSourced && isLocal(value))) continue;
+    external[name] = value;
   }
   return external;
 }

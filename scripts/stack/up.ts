@@ -24,10 +24,9 @@ function readIf(file: string): string {
 }
 
 async function prepare(options: StackOptions, layout: Layout, say: Say): Promise<Settings> {
+  const external = externalFrom(process.env, parseDotenv(readIf(layout.envFile)), layout.dir, EXTERNAL_VARIABLES);
   if (options.fresh) rmSync(layout.dir, { recursive: true, force: true });
   mkdirSync(layout.logs, { recursive: true });
-  const own = parseDotenv(readIf(layout.envFile));
-  const external = externalFrom(process.env, own, EXTERNAL_VARIABLES);
   const elsewhere = new Set<string>();
   for (const variable of EXTERNAL_VARIABLES) {
     if (external[variable] === undefined) continue;

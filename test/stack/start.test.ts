@@ -68,9 +68,12 @@ test('the environment survives a shell and our own reader', () => {
 
 test('a variable points elsewhere only when this stack did not write it itself', () => {
   const own = { DATABASE_URL: 'postgres://mine' };
-  const names = ['DATABASE_URL', 'NACOS_URL'] as const;
-  expect(externalFrom({ DATABASE_URL: 'postgres://mine', NACOS_URL: '' }, own, names)).toEqual({});
-  expect(externalFrom({ DATABASE_URL: 'postgres://other' }, own, names)).toEqual({ DATABASE_URL: 'postgres://other' });
+  const from = (env: Record<string, string>) => externalFrom(env, own, '/stack', ['DATABASE_URL', 'KUBECONFIG']);
+  expect(from({ DATABASE_URL: 'postgres://mine', KUBECONFIG: '' })).toEqual({});
+  expect(from({ DATABASE_URL: 'postgres://other' })).toEqual({ DATABASE_URL: 'postgres://other' });
+  const stale = { WARREN_STACK: '/stack', DATABASE_URL: 'postgres://127.0.0.1:1/x', KUBECONFIG: '/stack/kube/a' };
+  expect(from(stale)).toEqual({});
+  expect(from({ ...stale, WARREN_STACK: '/another' })).toMatchObject({ KUBECONFIG: '/stack/kube/a' });
 });
 
 test('options are checked by name', () => {
