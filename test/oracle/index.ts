@@ -1,0 +1,54 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Evidence, Finding, Rule } from './evidence.ts';
+import { type Environment, readEvidence } from './read.ts';
+import { agreement, ended } from './rules/agreement.ts';
+import { chain } from './rules/chain.ts';
+import { claimDeletions, podDeletions, replicas, untestedWrites, volumeReleases } from './rules/deletions.ts';
+import { activations, gates, labels } from './rules/gates.ts';
+import { owners, things } from './rules/owners.ts';
+import { recording, slotsNow, tokens } from './rules/recycling.ts';
+
+/** What must have been true all the time. */
+const ALWAYS: readonly Rule[] = [
+  owners,
+  things,
+  gates,
+  labels,
+  activations,
+  claimDeletions,
+  volumeReleases,
+  podDeletions,
+  replicas,
+  untestedWrites,
+  recording,
+  chain,
+];
+
+/** What is true when there is nothing left to do. */
+const AT_REST: readonly Rule[] = [ended, agreement, slotsNow, tokens];
+
+export interface OracleOptions {
+  /** How long the system may take to come to rest; milliseconds. */
+  readonly settleMs?: number;
+  /** Only what must have been true all the time: for a system that works. */
+  readonly running?: boolean;
+}
+
+/** Judges evidence that was read at rest; pure. */
+export const judge = (evidence: Evidence): Finding[] => [...ALWAYS, ...AT_REST].flatMap((rule) => rule(evidence));
+
+/**
+ * Judges a stack by the API server's audit log, raw SQL and discovery: invariants 1–4, 6 and 7 of the design over time,
+ * and whether all agree at rest. An empty answer is the good one. @throws Error when something cannot be read.
+ */
+export async function runOracle(env: Environment, options: OracleOptions = {}): Promise<Finding[]> {
+  const deadline = performance.now() + (options.settleMs ?? 60_000);
+  for (;;) {
+    const evidence = await readEvidence(env);
+    const resting = options.running === true ? [] : AT_REST.flatMap((rule) => rule(evidence));
+    if (resting.length === 0 || performance.now() > deadline) {
+      return [...ALWAYS.flatMap((rule) => rule(evidence)), ...resting];
+    }
+    await sleep(1_000);
+  }
+}
