@@ -1,0 +1,97 @@
+import { createHash } from 'node:crypto';
+import { slotKey } from './effects.ts';
+import { OPEN, type RegistryView } from './registry-view.ts';
+import { judgeTimelines } from './timelines.ts';
+import { must } from './violation.ts';
+import type { SimulatedWorld } from './world.ts';
+
+/** What must be true when everything has come to rest. */
+export async function judgeEnd(world: SimulatedWorld): Promise<void> {
+  const view = world.judge.view;
+  for (const row of view.operations) {
+    must(!OPEN.has(row.status), 'invariant 8, everything accepted ends', () => `${row.operation_id} is ${row.status}`);
+    must(!row.leased, 'no lease is held in the end', () => row.operation_id);
+    must(row.status !== 'parked' || row.error !== null, 'a parked operation says why', () => row.operation_id);
+  }
+  judgeInstances(world, view);
+  judgeSlotsAtRest(world, view);
+  judgeDiscovery(world, view);
+  await judgeTimelines(world.db);
+  await judgeHistory(world);
+}
+
+/** Live instances are active on a Ready pod, unless an operator or an outsider's doing stands in the way. */
+function judgeInstances(world: SimulatedWorld, view: RegistryView): void {
+  for (const instance of view.instances) {
+    if (instance.observed_state === 'retired') continue;
+    const key = slotKey(instance);
+    const parked = view.operations.some((row) => row.subject === instance.instance_id && row.status === 'parked');
+    if (parked || world.judge.ledger.meddled.slots.has(key)) continue;
+    const pod = world.kubernetes.world.pods.get(key);
+    const runs = instance.observed_state === 'active' && pod?.uid === instance.pod_uid && pod?.ready === true;
+    must(runs, 'a live instance is active in the end', () => {
+      return `${instance.instance_id} is ${instance.observed_state} (${instance.observed_reason}), pod ${instance.pod_uid}; there is ${pod?.uid}`;
+    });
+  }
+}
+
+function judgeSlotsAtRest(world: SimulatedWorld, view: RegistryView): void {
+  const { pods, claims } = world.kubernetes.world;
+  for (const slot of view.slots) {
+    const key = slotKey(slot);
+    const meddled = world.judge.ledger.meddled.slots.has(key);
+    const subject = `slot:${slot.shard_id}/${slot.pod_index}`;
+    if (slot.state === 'draining') {
+      const parked = view.operations.some((row) => row.subject === subject && row.status === 'parked');
+      must(parked, 'a draining slot is recycled, or its recycle is parked', () => key);
+    }
+    must(slot.state !== 'quarantined' || meddled, 'a slot is quarantined for a reason', () => key);
+    if (slot.state !== 'warm' || meddled) continue;
+    must(pods.get(key)?.gated === true, 'a warm slot has a gated pod', () => key);
+    for (const { name, uid } of slot.volumes ?? []) {
+      const claim = claims.get(name);
+      const fresh = claim?.uid === uid && claim.phase === 'Pending' && claim.labels['instance_id'] === undefined;
+      must(fresh, 'a warm slot has its fresh claims', () => `${key}: ${name}`);
+    }
+  }
+}
+
+/** Discovery lists the active instances and nobody else. */
+function judgeDiscovery(world: SimulatedWorld, view: RegistryView): void {
+  const active = view.instances.filter(({ observed_state }) => observed_state === 'active');
+  const wanted = active.map((row) => `${row.pod_dns} ${row.user_id} ${row.instance_id}`).sort();
+  const listed = [...world.discovery.entries.values()]
+    .map(({ ip, metadata }) => `${ip} ${metadata['user_id']} ${metadata['instance_id']}`)
+    .sort();
+  must(listed.join() === wanted.join(), 'discovery lists the active instances', () => `${listed} instead of ${wanted}`);
+}
+
+interface HistoryRow {
+  readonly subject: string;
+  readonly seq: number;
+  readonly text: string;
+  readonly hash: string;
+  readonly published: boolean;
+}
+
+/** The chain by the written rule: SHA-256 over the head before and the entry as PostgreSQL prints it. */
+async function judgeHistory(world: SimulatedWorld): Promise<void> {
+  const rows = await world.db.look<HistoryRow>(
+    `select subject, seq, hash, published_at is not null as published,
+            concat_ws('|', subject, seq, extract(epoch from at), actor, role, action, coalesce(before::text, '-'),
+                      coalesce(after::text, '-'), coalesce(operation_id::text, '-')) as text
+       from history order by subject, seq`,
+  );
+  const heads = new Map<string, { seq: number; hash: string }>();
+  for (const row of rows) {
+    const head = heads.get(row.subject) ?? { seq: 0, hash: '' };
+    must(row.seq === head.seq + 1, 'the history has no gap', () => `${row.subject}#${row.seq} after ${head.seq}`);
+    const hash = createHash('sha256').update(`${head.hash}|${row.text}`).digest('hex');
+    must(hash === row.hash, 'the history is a hash chain', () => `${row.subject}#${row.seq}`);
+    must(row.published, 'what happened is published', () => `${row.subject}#${row.seq}`);
+    heads.set(row.subject, { seq: row.seq, hash: row.hash });
+  }
+  const sent = new Set(world.events.published.map(({ id }) => id));
+  const missed = rows.find(({ subject, seq }) => !sent.has(`${subject}#${seq}`));
+  must(missed === undefined, 'what happened is published', () => `${missed?.subject}#${missed?.seq}`);
+}

@@ -1,0 +1,94 @@
+import { podName, shardIdOf } from '../../src/lib/domain/names.ts';
+import type { FakeAssistants } from '../fakes/assistant.ts';
+import type { FakeKubernetes } from '../fakes/cluster/index.ts';
+import type { FakeDiscovery } from '../fakes/discovery.ts';
+import type { FakeEvents } from '../fakes/queue.ts';
+import { SHARDS, SLOTS_PER_SHARD } from './base.ts';
+import type { Mailbox } from './mailbox.ts';
+
+export const FAULTS = [
+  'kubernetes',
+  'discovery',
+  'assistant',
+  'queue',
+  'events',
+  'image',
+  'quota',
+  'admission',
+  'stale-secret',
+] as const;
+export type Fault = (typeof FAULTS)[number];
+
+interface Troubled {
+  readonly clock: { readonly now: number };
+  readonly kubernetes: FakeKubernetes;
+  readonly discovery: FakeDiscovery;
+  readonly assistants: FakeAssistants;
+  readonly events: FakeEvents;
+  readonly mailbox: Mailbox;
+}
+
+/** Troubles that last for a while: outages of whole dependencies, and of one pod or shard. */
+export class Faults {
+  readonly #world: Troubled;
+  #present: { readonly until: number; readonly end: () => void }[] = [];
+
+  constructor(world: Troubled) {
+    this.#world = world;
+  }
+
+  /** Begins a trouble. `pick` names the pod or shard of those that have one. */
+  begin(fault: Fault, pick: number, seconds: number): void {
+    this.#present.push({ until: this.#world.clock.now + seconds * 1000, end: this.#set(fault, pick) });
+  }
+
+  /** Ends what has lasted long enough. */
+  update(): void {
+    const over = this.#present.filter(({ until }) => until <= this.#world.clock.now);
+    this.#present = this.#present.filter((each) => !over.includes(each));
+    for (const { end } of over) end();
+  }
+
+  endAll(): void {
+    for (const { end } of this.#present) end();
+    this.#present = [];
+  }
+
+  #set(fault: Fault, pick: number): () => void {
+    const { kubernetes, discovery, assistants, events, mailbox } = this.#world;
+    const trouble = kubernetes.world.faults;
+    const shardId = shardIdOf(pick % SHARDS);
+    const pod = podName({ shard_id: shardId, pod_index: Math.floor(pick / SHARDS) % SLOTS_PER_SHARD });
+    switch (fault) {
+      case 'kubernetes':
+        return lasting(trouble);
+      case 'discovery':
+        return lasting(discovery);
+      case 'assistant':
+        return lasting(assistants);
+      case 'queue':
+        return lasting(mailbox);
+      case 'events':
+        return lasting(events);
+      case 'image':
+        trouble.imagePull.set(pod, 'Back-off pulling image "example.com/none:v1"');
+        return () => trouble.imagePull.delete(pod);
+      case 'quota':
+        trouble.failedCreate.set(shardId, 'exceeded quota: pods=1');
+        return () => trouble.failedCreate.delete(shardId);
+      case 'admission':
+        trouble.admission.set(pod, 'admission webhook denied the request');
+        return () => trouble.admission.delete(pod);
+      case 'stale-secret':
+        trouble.staleSecret.add(pod);
+        return () => trouble.staleSecret.delete(pod);
+    }
+  }
+}
+
+function lasting(port: { unreachable: boolean }): () => void {
+  port.unreachable = true;
+  return () => {
+    port.unreachable = false;
+  };
+}

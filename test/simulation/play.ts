@@ -1,0 +1,181 @@
+import { WarrenError } from '../../src/lib/errors.ts';
+import { acceptCreate } from '../../src/lib/lifecycle/accept-create.ts';
+import { cancelOperation, redriveOperation } from '../../src/lib/saga/commands.ts';
+import { tell } from '../../src/lib/saga/tell.ts';
+import { LIMITS, USERS } from './base.ts';
+import { type Event, textOf } from './events.ts';
+import { evict, labelClaim, swapClaim, useClaim } from './outsider.ts';
+import { IN_FLIGHT } from './registry-view.ts';
+import type { SimulatedWorld } from './world.ts';
+
+const CALLER = { actor: 'schedule', role: 'operator' };
+
+/** Lets one event happen. @throws Violation. */
+export async function play(world: SimulatedWorld, event: Event): Promise<void> {
+  const note = (what: string) => world.trace.add(`${textOf(event)}${what === '' ? '' : `: ${what}`}`);
+  switch (event.do) {
+    case 'create':
+      note(USERS[event.user] ?? '');
+      return create(world, USERS[event.user] ?? 'lisi');
+    case 'cancel':
+      return cancel(world, event.pick, note);
+    case 'redrive':
+      return redrive(world, event.pick, note);
+    case 'deliver':
+      return deliver(world, event, note);
+    case 'resume': {
+      const parked = at(world.parked, event.pick);
+      note(parked?.actor.name ?? 'nobody stands still');
+      return parked === null ? undefined : world.resume(parked, event.mishap);
+    }
+    case 'sweep':
+      note('');
+      return world.sweep(event.mishap);
+    case 'observe':
+      return observe(world, event.picks, note);
+    case 'repeat':
+    case 'drop': {
+      const message = at(world.mailbox.messages, event.pick);
+      note(message?.queue ?? 'no message');
+      if (message !== null) world.mailbox[event.do === 'drop' ? 'remove' : 'repeat'](message);
+      return;
+    }
+    case 'delay': {
+      const message = at(world.mailbox.messages, event.pick);
+      note(message?.queue ?? 'no message');
+      if (message !== null) message.visibleAt += event.seconds * 1000;
+      return;
+    }
+    case 'wait':
+      note('');
+      world.advance(event.seconds * 1000);
+      break;
+    case 'cluster':
+      note(event.picks.map((pick) => world.kubernetes.step(pick)).join(', '));
+      break;
+    case 'settle':
+      note('');
+      world.kubernetes.settle();
+      break;
+    case 'relist':
+      note('');
+      world.relist();
+      return;
+    case 'flow':
+      note('');
+      return flow(world, event.rounds);
+    case 'evict':
+      note(evict(world, event.pick));
+      break;
+    case 'swap':
+      note(swapClaim(world, event.pick));
+      break;
+    case 'label':
+      note(labelClaim(world, event.pick));
+      break;
+    case 'use':
+      note(useClaim(world, event.pick));
+      break;
+    case 'fault':
+      note('');
+      world.faults.begin(event.fault, event.pick, event.seconds);
+      return;
+  }
+  await world.judge.look();
+}
+
+/** Rounds in which the cluster moves and every message that can be seen is delivered, in order. */
+export async function flow(world: SimulatedWorld, rounds: number): Promise<void> {
+  for (let round = 0; round < rounds; round += 1) {
+    world.kubernetes.settle();
+    await world.judge.look();
+    const visible = world.mailbox.visible();
+    const seen = visible.filter(({ queue }) => queue === 'observations');
+    if (seen.length > 0) await world.observe(seen);
+    for (const message of visible) {
+      if (message.queue !== 'observations') await world.deliver(message, null);
+    }
+    world.advance(200);
+  }
+}
+
+async function deliver(
+  world: SimulatedWorld,
+  event: Extract<Event, { do: 'deliver' }>,
+  note: (what: string) => void,
+): Promise<void> {
+  const next = world.mailbox.next();
+  if (next !== null && next > world.clock.now) world.advance(next - world.clock.now);
+  const message = at(world.mailbox.visible(), event.pick);
+  note(
+    message === null
+      ? 'no message'
+      : message.queue === 'observations'
+        ? `observation ${message.observation.name}`
+        : world.trace.nameOf(message.operation_id),
+  );
+  if (message !== null) await world.deliver(message, event.mishap);
+}
+
+async function observe(world: SimulatedWorld, picks: readonly number[], note: (what: string) => void): Promise<void> {
+  const waiting = world.mailbox.visible().filter(({ queue }) => queue === 'observations');
+  const chosen = [...new Set(picks.flatMap((pick) => at(waiting, pick) ?? []))];
+  note(chosen.map((message) => (message.queue === 'observations' ? message.observation.name : '')).join(', '));
+  if (chosen.length > 0) await world.observe(chosen);
+}
+
+function create(world: SimulatedWorld, userId: string): Promise<void> {
+  return command(world, async () => {
+    const deps = { db: world.db, entropy: world.entropy, limits: LIMITS, namespace: 'qwenpaw-instances' };
+    const { created, operation } = await acceptCreate(deps, { user_id: userId }, CALLER);
+    return created ? operation : null;
+  });
+}
+
+async function cancel(world: SimulatedWorld, pick: number, note: (what: string) => void): Promise<void> {
+  const open = world.judge.view.operations.filter(({ status }) => IN_FLIGHT.has(status));
+  const chosen = at(open, pick);
+  note(chosen?.operation_id ?? 'nothing is in flight');
+  if (chosen === null) return;
+  const atIt =
+    chosen.leased || world.parked.some(({ actor }) => actor.name.endsWith(world.trace.nameOf(chosen.operation_id)));
+  await command(world, async () => {
+    const { operation } = await cancelOperation({ db: world.db, limits: LIMITS }, chosen.operation_id, CALLER);
+    if (!atIt) world.judge.cancelled.add(chosen.operation_id);
+    return operation;
+  });
+}
+
+async function redrive(world: SimulatedWorld, pick: number, note: (what: string) => void): Promise<void> {
+  const chosen = at(
+    world.judge.view.operations.filter(({ status }) => status === 'parked'),
+    pick,
+  );
+  note(chosen?.operation_id ?? 'nothing is parked');
+  if (chosen === null) return;
+  world.judge.redriven.add(chosen.operation_id);
+  world.judge.cancelled.delete(chosen.operation_id);
+  await command(world, async () => {
+    const { operation } = await redriveOperation({ db: world.db, limits: LIMITS }, chosen.operation_id, CALLER);
+    return operation;
+  });
+}
+
+/** What a person asks: refusals are answers; the queue is told after the commit. */
+async function command(
+  world: SimulatedWorld,
+  work: () => Promise<Parameters<typeof tell>[1][number] | null>,
+): Promise<void> {
+  try {
+    const operation = await work();
+    if (operation !== null) await tell({ db: world.db, queue: world.mailbox }, [operation]);
+  } catch (error) {
+    if (!(error instanceof WarrenError)) throw error;
+    world.trace.add(`   refused: ${error.code}`);
+  }
+  await world.judge.look();
+}
+
+function at<T>(list: readonly T[], pick: number): T | null {
+  return list[pick % Math.max(1, list.length)] ?? null;
+}

@@ -1,0 +1,88 @@
+import fc from 'fast-check';
+import { layOutRegistry } from './base.ts';
+import { SimulatedDatabase } from './database.ts';
+import { judgeEnd } from './end-state.ts';
+import { type Schedule, schedule } from './events.ts';
+import { play } from './play.ts';
+import { comeToRest } from './quiescence.ts';
+import { newCluster, SimulatedWorld } from './world.ts';
+
+/** A database that schedules can be run on, again and again. */
+export interface Stage {
+  run(schedule: Schedule): Promise<SimulatedWorld>;
+  close(): Promise<void>;
+}
+
+export async function openStage(url: string): Promise<Stage> {
+  const clock = { now: 0 };
+  const db = await SimulatedDatabase.connect(url, () => new Date(clock.now));
+  const kubernetes = newCluster({ now: () => clock.now, random: () => 0 }, () => {});
+  await db.outside(() => layOutRegistry(db, kubernetes));
+  return {
+    run: (each) => runSchedule(db, clock, each),
+    close: () => db.close(),
+  };
+}
+
+/** A schedule that broke something, with what led there. */
+export class Broken extends Error {
+  override readonly name = 'Broken';
+
+  constructor(cause: unknown, world: SimulatedWorld) {
+    const why = cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause);
+    super(`${why}\n${world.trace.lines.join('\n')}\n   → ${why}`, { cause });
+  }
+}
+
+async function runSchedule(db: SimulatedDatabase, clock: { now: number }, each: Schedule): Promise<SimulatedWorld> {
+  const world = new SimulatedWorld(db, clock, each.entropy);
+  await db.begin();
+  try {
+    await world.judge.look();
+    for (const event of each.events) await play(world, event);
+    await comeToRest(world);
+    await judgeEnd(world);
+    return world;
+  } catch (error) {
+    throw new Broken(error, world);
+  } finally {
+    await db.rollBack();
+  }
+}
+
+export interface Search {
+  readonly seed: number;
+  readonly runs: number;
+  /** Whether a failure is made as small as it can be, which takes many more runs. */
+  readonly shrink: boolean;
+  /** The path of one earlier failure: only that one runs. */
+  readonly path?: string | undefined;
+}
+
+/** Runs random schedules. Returns how many ran, and what broke with how to see it again; null when nothing did. */
+export async function search(
+  stage: Stage,
+  { seed, runs, shrink, path }: Search,
+): Promise<{ runs: number; broken: string | null }> {
+  const property = fc.asyncProperty(schedule, async (each) => {
+    await stage.run(each);
+  });
+  const found = await fc.check(property, {
+    seed,
+    numRuns: runs,
+    endOnFailure: !shrink,
+    ...(path === undefined ? {} : { path }),
+  });
+  if (!found.failed) return { runs: found.numRuns, broken: null };
+  const error = found.errorInstance instanceof Error ? found.errorInstance.message : String(found.errorInstance);
+  const broken = [
+    `a schedule broke Warren after ${found.numRuns} runs (seed ${found.seed}, path ${found.counterexamplePath})`,
+    `again: WARREN_SEED=${found.seed} WARREN_PATH=${found.counterexamplePath} npx vitest run test/simulation`,
+    error,
+  ].join('\n');
+  return { runs: found.numRuns, broken };
+}
+
+/** A seed of its own for every run of the tests; WARREN_SEED repeats one. */
+export const seedOf = (given: string | undefined, now: number): number =>
+  given === undefined ? now % 2 ** 31 : Number(given);

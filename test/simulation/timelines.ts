@@ -1,0 +1,60 @@
+import type { SimulatedDatabase } from './database.ts';
+import { must } from './violation.ts';
+
+/** The steps of each kind, as the design tells them; nothing of src. */
+const STEPS: Readonly<Record<string, readonly string[]>> = {
+  create: ['slot', 'pin', 'bind', 'ready', 'verify', 'register'],
+  rebind: ['pin', 'bind', 'ready', 'verify', 'activate'],
+  recycle: ['pod_gone', 'claims_gone', 'fresh'],
+  warm_up: ['slot'],
+  grow: ['apply', 'scale'],
+};
+
+interface StepRow {
+  readonly operation_id: string;
+  readonly kind: string;
+  readonly status: string;
+  readonly seq: number;
+  readonly step: string;
+  readonly direction: 'do' | 'undo';
+  readonly outcome: string | null;
+  readonly finished: boolean;
+}
+
+/** Every operation went through its saga one step after the other, and no step was committed twice. */
+export async function judgeTimelines(db: SimulatedDatabase): Promise<void> {
+  const rows = await db.look<StepRow>(
+    `select o.operation_id, o.kind, o.status, s.seq, s.step, s.direction, s.outcome, s.finished_at is not null as finished
+       from operation o join operation_step s using (operation_id) order by o.operation_id, s.seq`,
+  );
+  for (const steps of Map.groupBy(rows, ({ operation_id }) => operation_id).values()) judgeTimeline(steps);
+}
+
+function judgeTimeline(rows: readonly StepRow[]): void {
+  const rule = 'steps are committed once and in order';
+  rows.forEach((row, n) => {
+    const told = () =>
+      `${row.operation_id}: ${rows.map(({ step, direction, outcome }) => `${direction} ${step} ${outcome}`).join(', ')}`;
+    must(row.seq === n + 1 && row.finished, rule, told);
+    const before = rows[n - 1];
+    const steps = STEPS[row.kind] ?? [];
+    if (before === undefined) return must(row.step === steps[0] && row.direction === 'do', rule, told);
+    must(follows(before, row, steps), rule, told);
+  });
+  const last = rows.at(-1);
+  if (last?.status !== 'succeeded') return;
+  const ended = last.step === STEPS[last.kind]?.at(-1) && last.direction === 'do' && last.outcome === 'done';
+  must(ended, rule, () => `${last.operation_id} succeeded after ${last.direction} ${last.step} ${last.outcome}`);
+}
+
+/** Whether `row` may come right after `before`. */
+function follows(before: StepRow, row: StepRow, steps: readonly string[]): boolean {
+  const from = steps.indexOf(before.step);
+  const to = steps.indexOf(row.step);
+  if (before.outcome === 'parked') return row.step === before.step && row.direction === before.direction;
+  if (before.direction === 'undo') return row.direction === 'undo' && before.outcome === 'undone' && to < from;
+  if (before.outcome === 'done') return row.direction === 'do' && to === from + 1;
+  if (before.outcome?.startsWith('back to ') === true)
+    return row.direction === 'do' && before.outcome === `back to ${row.step}`;
+  return before.outcome === 'failed' && row.direction === 'undo' && to <= from;
+}
