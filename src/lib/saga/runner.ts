@@ -84,23 +84,20 @@ async function takeTurn(deps: RunnerDeps, operation: OperationRow, leftMs: numbe
   const context = await contextOf(deps, operation, step);
   if (saga === undefined || step === undefined) {
     const message = `this release knows no step ${operation.kind}.${operation.step}: redrive it under one that does`;
-    return settle(deps, saga, context, fail('unknown_step', message), 'park');
+    return commitOutcome(deps, saga, context, fail('unknown_step', message), 'park');
   }
   if (operation.attempt > MAX_ATTEMPTS) {
     const message = `step ${step.name} was begun ${operation.attempt} times without an end`;
-    return settle(deps, saga, context, fail('too_many_attempts', message), 'park');
+    return commitOutcome(deps, saga, context, fail('too_many_attempts', message), 'park');
   }
   const early = verdictBeforeStep(saga, context, undoing, leftMs);
-  if (early !== null) return settle(deps, saga, context, early);
+  if (early !== null) return commitOutcome(deps, saga, context, early);
   const point = `${saga.kind}.${step.name}${undoing ? '.undo' : ''}`;
   const begun = deps.entropy.now();
   const result = (await held(deps, step, context)) ?? (await attempt(deps, step, context, undoing, point));
   const outcome = result.kind === 'retry' ? { ...result, took_ms: deps.entropy.now() - begun } : result;
   await deps.at?.(`${point}.effect`);
-  const turn = await settle(deps, saga, context, outcome).catch((error: unknown) => {
-    const reason = unexpected(deps, operation, error);
-    return settle(deps, saga, context, { kind: 'retry', reason });
-  });
+  const turn = await commitOutcome(deps, saga, context, outcome);
   await deps.at?.(`${point}.commit`);
   return turn;
 }
@@ -131,8 +128,17 @@ async function contextOf(deps: RunnerDeps, operation: OperationRow, step: Step |
     limits: deps.limits,
     entropy: deps.entropy,
   };
-  const observed = await loadObservation(deps.db, step?.waitsOn?.(base) ?? null);
+  const observed = await loadObservation(deps.db, step === undefined ? null : keyOf(step, base));
   return { ...base, observed };
+}
+
+/** A step that cannot say what it waits on, its ground being gone, says why when it runs: there it has an outcome. */
+function keyOf(step: Step, context: StepContext): ReturnType<NonNullable<Step['waitsOn']>> | null {
+  try {
+    return step.waitsOn?.(context) ?? null;
+  } catch {
+    return null;
+  }
 }
 
 /** Cancelled, late, or out of time: known before anything is done outside. */
@@ -143,7 +149,10 @@ function verdictBeforeStep(saga: Saga, context: StepContext, undoing: boolean, l
   }
   if (now >= operation.deadline_at) {
     const last = operation.error === null ? '' : `; last: ${operation.error.message}`;
-    return fail('deadline_exceeded', `not done by ${operation.deadline_at.toISOString()} (step ${operation.step})${last}`);
+    return fail(
+      'deadline_exceeded',
+      `not done by ${operation.deadline_at.toISOString()} (step ${operation.step})${last}`,
+    );
   }
   if (leftMs < RESERVE_MS) return { kind: 'retry', reason: 'the function has used up its time', after_ms: 0 };
   return null;
@@ -191,7 +200,17 @@ function outcomeOf(error: OutsideError): Outcome {
   return { kind: 'retry', reason: `${error.dependency}: ${error.message}`, outage: true, ...after };
 }
 
-/** Commits an outcome. */
+/**
+ * Commits an outcome. A state change that finds its ground gone is a retry: the fence then tells a late runner, whose
+ * change comes first in the transaction (lock order), from a fault.
+ */
+function commitOutcome(...[deps, saga, context, outcome, force]: Parameters<typeof settle>): Promise<Turn> {
+  return settle(deps, saga, context, outcome, force).catch((error: unknown) => {
+    const reason = unexpected(deps, context.operation, error);
+    return settle(deps, saga, context, { kind: 'retry', reason });
+  });
+}
+
 async function settle(
   deps: RunnerDeps,
   saga: Saga | undefined,
@@ -204,11 +223,17 @@ async function settle(
     const waited = await commitWait(deps.db, operation, context, outcome);
     // Something newer was stored while the step looked: look again at once.
     if (waited === null) return { operation, tell: [], goOn: true };
-    const look = { operation_id: operation.operation_id, kind: operation.kind, delay_seconds: outcome.look_again_ms / 1000 };
+    const look = {
+      operation_id: operation.operation_id,
+      kind: operation.kind,
+      delay_seconds: outcome.look_again_ms / 1000,
+    };
     return { operation: waited.operation, tell: [...waited.tell, look], goOn: false };
   }
   if (outcome.kind === 'retry') {
-    const next = afterRetry(operation, outcome, deps.limits, (tries) => fullJitter(deps.entropy, tries, RETRY_BASE_MS, RETRY_CAP_MS));
+    const next = afterRetry(operation, outcome, deps.limits, (tries) =>
+      fullJitter(deps.entropy, tries, RETRY_BASE_MS, RETRY_CAP_MS),
+    );
     const row = await deps.db.tx((sql) => writeOperation(sql, operation, next));
     const again = { operation_id: row.operation_id, kind: row.kind, delay_seconds: (next.due_in_ms ?? 0) / 1000 };
     return { operation: row, tell: [again], goOn: false };
