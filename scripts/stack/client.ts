@@ -45,7 +45,7 @@ async function call(layout: Layout, method: string, path: string): Promise<unkno
 }
 
 /** The stack of this checkout. */
-export const defaultLayout = (): Layout => layoutFrom(process.env);
+const defaultLayout = (): Layout => layoutFrom(process.env);
 
 /** The state of every part; undefined when no stack runs there. */
 export async function status(layout = defaultLayout()): Promise<StackStatus | undefined> {

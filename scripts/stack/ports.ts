@@ -13,7 +13,7 @@ const HIGHEST = 31_000;
 const NEIGHBOURS: Partial<Record<PortName, readonly number[]>> = { nacos: [-1000, 1000, 1001] };
 
 /** Whether nothing listens on this port of 127.0.0.1. */
-export async function isFree(port: number): Promise<boolean> {
+async function isFree(port: number): Promise<boolean> {
   if (port < 1 || port > 65_535) return false;
   return await new Promise((done) => {
     const server = createServer();

@@ -1,10 +1,10 @@
 // Keys and tokens of one stack: made once, kept in its data folder, readable by its owner only.
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 /** Who may talk to the API server. The first four are Warren's; the others run the cluster (group system:masters). */
-export const KUBE_USERS = {
+const KUBE_USERS = {
   step: { name: 'warren-step', groups: '' },
   recycle: { name: 'warren-recycle', groups: '' },
   sweep: { name: 'warren-sweep', groups: '' },
@@ -49,7 +49,8 @@ export function loadSecrets(dir: string): Secrets {
   if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8')) as Secrets;
   const secrets = make();
   mkdirSync(dirname(file), { recursive: true });
-  writeFileSync(file, JSON.stringify(secrets, null, 2), { mode: 0o600 });
+  writeFileSync(`${file}.tmp`, JSON.stringify(secrets, null, 2), { mode: 0o600 });
+  renameSync(`${file}.tmp`, file);
   return secrets;
 }
 
@@ -66,5 +67,6 @@ export function tokensCsv(tokens: Record<KubeUser, string>): string {
 export function ensureServiceAccountKey(file: string): void {
   if (existsSync(file)) return;
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
-  writeFileSync(file, privateKey.export({ type: 'pkcs1', format: 'pem' }), { mode: 0o600 });
+  writeFileSync(`${file}.tmp`, privateKey.export({ type: 'pkcs1', format: 'pem' }), { mode: 0o600 });
+  renameSync(`${file}.tmp`, file);
 }

@@ -127,12 +127,12 @@ export class SupervisedPart {
 
   /** Freezes the program (SIGSTOP): its connections stay open and nobody answers. */
   pause(): void {
-    if (this.#child?.kill('SIGSTOP')) this.#become('paused');
+    if (this.#state === 'ready' && this.#child?.kill('SIGSTOP')) this.#become('paused');
   }
 
   /** Lets a paused program go on. */
   resume(): void {
-    if (this.#child?.kill('SIGCONT')) this.#become('ready');
+    if (this.#state === 'paused' && this.#child?.kill('SIGCONT')) this.#become('ready');
   }
 
   status(): PartStatus {

