@@ -1,4 +1,5 @@
 -- The registry. Numbered, immutable: change it by another migration (expand, then contract).
+-- Character columns are text: a parameter that meets text in one place and varchar in another has no type.
 
 -- The one clock of leases, deadlines and history. `warren.now` is set by tests that run virtual time, never in service.
 create function clock_now() returns timestamptz language sql stable as
@@ -24,7 +25,7 @@ create table shard_template (
 );
 
 create table shard (
-  shard_id varchar(10) primary key,
+  shard_id text primary key,
   replicas integer not null default 0 check (replicas >= 0),
   replicas_wanted integer not null default 0 check (replicas_wanted >= 0),
   template_version integer not null references shard_template (version),
@@ -36,19 +37,19 @@ create table shard (
 
 create table instance_registry (
   id bigint generated always as identity primary key,
-  instance_id varchar(64) unique not null,
-  user_id varchar(64) not null,
-  shard_id varchar(10) not null references shard (shard_id),
+  instance_id text unique not null,
+  user_id text not null check (char_length(user_id) between 1 and 64),
+  shard_id text not null references shard (shard_id),
   pod_index integer not null check (pod_index >= 0),
   holds_slot boolean not null default true,
-  desired_state varchar(20) not null default 'active',
-  observed_state varchar(20) not null default 'pending',
+  desired_state text not null default 'active',
+  observed_state text not null default 'pending',
   observed_reason text,
   revision integer not null default 1,
-  keys_ref varchar(256),
-  snapshot_ref varchar(512),
-  image_ref varchar(256),
-  pod_dns varchar(512),
+  keys_ref text,
+  snapshot_ref text,
+  image_ref text,
+  pod_dns text,
   pod_uid text,
   pod_ip text,
   created_at timestamptz not null default clock_now(),
@@ -75,11 +76,11 @@ create index instance_by_user on instance_registry (user_id, id desc);
 create index instance_by_state on instance_registry (observed_state, id);
 
 create table slot (
-  shard_id varchar(10) not null references shard (shard_id),
+  shard_id text not null references shard (shard_id),
   pod_index integer not null check (pod_index >= 0),
-  state varchar(20) not null default 'planned'
+  state text not null default 'planned'
     check (state in ('planned', 'warm', 'held', 'draining', 'quarantined')),
-  instance_id varchar(64) references instance_registry (instance_id),
+  instance_id text references instance_registry (instance_id),
   pod_uid text,
   -- [{template, name, uid, volume_name?}] in the order of the template; null until recorded.
   volumes jsonb,
@@ -100,7 +101,7 @@ create index slot_free on slot (state, shard_id, pod_index) where state in ('pla
 create table operation (
   operation_id uuid primary key,
   subject text not null,
-  instance_id varchar(64) references instance_registry (instance_id),
+  instance_id text references instance_registry (instance_id),
   kind text not null,
   status text not null check (status in
     ('queued', 'pending', 'running', 'waiting', 'undoing', 'succeeded', 'rolled_back', 'cancelled', 'parked')),
@@ -219,7 +220,7 @@ create table idempotency (
   key text not null,
   body_hash text not null,
   operation_id uuid,
-  instance_id varchar(64) not null,
+  instance_id text not null,
   created_at timestamptz not null default clock_now(),
   primary key (actor, endpoint, key)
 );

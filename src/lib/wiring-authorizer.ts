@@ -1,3 +1,4 @@
+import { createSecretKey } from 'node:crypto';
 import type { TokenRules } from './api/token.ts';
 import { loadConfig, required } from './config.ts';
 import { once } from './once.ts';
@@ -6,7 +7,7 @@ import { once } from './once.ts';
 export const tokenRules = once((): TokenRules => {
   const settings = loadConfig(process.env);
   return {
-    secret: required(settings, 'WARREN_JWT_SECRET'),
+    key: createSecretKey(required(settings, 'WARREN_JWT_SECRET'), 'utf8'),
     issuer: settings.WARREN_JWT_ISSUER,
     audience: settings.WARREN_JWT_AUDIENCE,
   };

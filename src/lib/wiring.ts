@@ -56,7 +56,9 @@ function parts(identity: Identity): Parts {
 }
 
 function authority(config: Config): string | undefined {
-  return config.WARREN_KUBE_CA === undefined ? undefined : Buffer.from(config.WARREN_KUBE_CA, 'base64').toString('utf8');
+  return config.WARREN_KUBE_CA === undefined
+    ? undefined
+    : Buffer.from(config.WARREN_KUBE_CA, 'base64').toString('utf8');
 }
 
 function authorizationOf(config: Config, identity: Identity) {
@@ -74,7 +76,8 @@ function discoveryOf(config: Config): DiscoveryPort {
 
 function assistantOf(config: Config, identity: Identity): AssistantPort {
   const namespace = config.WARREN_NAMESPACE;
-  if (config.WARREN_ADDRESS_MODE !== 'apiserver_proxy') return createAssistant({ mode: config.WARREN_ADDRESS_MODE, namespace });
+  if (config.WARREN_ADDRESS_MODE !== 'apiserver_proxy')
+    return createAssistant({ mode: config.WARREN_ADDRESS_MODE, namespace });
   return createAssistant({
     mode: 'apiserver_proxy',
     namespace,
@@ -103,8 +106,10 @@ export function runnerDeps(role: 'step' | 'recycle'): RunnerDeps & { readonly ev
     keys: masterKeys(config),
     limits: limitsOf(config),
     entropy: systemEntropy,
-    onFault: (error, { operation_id, kind, step }) => log.error('a step met a fault of ours', { operation_id, kind, step, error }),
-    onLost: (error, operation_ids) => log.warn('a queue was not told; the sweep tells it again', { operation_ids, error }),
+    onFault: (error, { operation_id, kind, step }) =>
+      log.error('a step met a fault of ours', { operation_id, kind, step, error }),
+    onLost: (error, operation_ids) =>
+      log.warn('a queue was not told; the sweep tells it again', { operation_ids, error }),
   };
 }
 
@@ -116,6 +121,7 @@ export function sweepDeps(): SweepDeps {
     entropy: systemEntropy,
     limits: limitsOf(config),
     onFault: (part, error) => log.error('a part of the sweep failed; the others go on', { part, error }),
-    onLost: (error, operation_ids) => log.warn('a queue was not told; the next sweep tells it', { operation_ids, error }),
+    onLost: (error, operation_ids) =>
+      log.warn('a queue was not told; the next sweep tells it', { operation_ids, error }),
   };
 }

@@ -18,7 +18,8 @@ export function queueFunction(
   deps: RunnerDeps & { readonly events: EventPort },
 ): (event: SQSEvent, context?: { getRemainingTimeInMillis?: () => number }) => Promise<SQSBatchResponse> {
   return async (event, context) => {
-    const ends = Date.now() + (context?.getRemainingTimeInMillis?.() ?? deps.limits.function_seconds * 1000) - RESERVE_MS;
+    const ends =
+      Date.now() + (context?.getRemainingTimeInMillis?.() ?? deps.limits.function_seconds * 1000) - RESERVE_MS;
     const failed: string[] = [];
     for (const { messageId, body } of event.Records) {
       try {

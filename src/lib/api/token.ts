@@ -1,9 +1,10 @@
+import type { KeyObject } from 'node:crypto';
 import { errors, jwtVerify } from 'jose';
 import type { AuthorizerContext, DeniedCode } from './caller.ts';
 
 export interface TokenRules {
-  /** HMAC key of HS256; at least 32 bytes. */
-  readonly secret: string;
+  /** HMAC key of HS256; as an object, since one of bytes would be imported anew for every request. */
+  readonly key: KeyObject;
   readonly issuer: string;
   readonly audience: string;
 }
@@ -21,7 +22,7 @@ export async function authorize(header: string | undefined, rules: TokenRules, n
   const token = /^Bearer +(\S+)\s*$/i.exec(header)?.[1];
   if (token === undefined) return denied('token_invalid', 'The Authorization header must be "Bearer <token>"');
   try {
-    const { payload } = await jwtVerify(token, new TextEncoder().encode(rules.secret), {
+    const { payload } = await jwtVerify(token, rules.key, {
       algorithms: ['HS256'],
       issuer: rules.issuer,
       audience: rules.audience,

@@ -33,7 +33,10 @@ export function differences(
   const strays = pods
     .filter((pod) => slotOfPod(pod.name) !== null && !known.has(pod.name))
     .map((pod) => ({ name: pod.name, message: 'the registry has no such slot', quarantine: null }));
-  return [...slots.flatMap((slot) => ofSlot(slot, podsByName.get(podName(slot)), claimsByName, claimsByPod)), ...strays];
+  return [
+    ...slots.flatMap((slot) => ofSlot(slot, podsByName.get(podName(slot)), claimsByName, claimsByPod)),
+    ...strays,
+  ];
 }
 
 function ofSlot(
@@ -54,7 +57,8 @@ function ofSlot(
   }
   for (const recorded of slot.volumes ?? []) {
     const claim = byName.get(recorded.name);
-    if (claim?.uid !== recorded.uid) found.push(`claim ${recorded.name} is ${claim?.uid ?? 'absent'}, recorded ${recorded.uid}`);
+    if (claim?.uid !== recorded.uid)
+      found.push(`claim ${recorded.name} is ${claim?.uid ?? 'absent'}, recorded ${recorded.uid}`);
   }
   const used = (byPod.get(name) ?? []).map((claim) => freshFault(claim)).find((fault) => fault?.grade === 'foreign');
   if (free && used) found.push(used.message);

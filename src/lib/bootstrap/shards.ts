@@ -27,7 +27,10 @@ export function layOutShards(
     for (let n = present?.n ?? 0; n < wanted; n += 1) {
       const shardId = shardIdOf(n);
       await sql.query('insert into shard (shard_id, template_version) values ($1, $2)', [shardId, version]);
-      await sql.query('insert into slot (shard_id, pod_index) select $1, generate_series(0, $2 - 1)', [shardId, SLOTS_PER_SHARD]);
+      await sql.query('insert into slot (shard_id, pod_index) select $1, generate_series(0, $2 - 1)', [
+        shardId,
+        SLOTS_PER_SHARD,
+      ]);
       await appendHistory(sql, {
         subject: shardSubject(shardId),
         actor: 'bootstrap',
@@ -46,9 +49,10 @@ async function templateVersion(sql: Sql, template: ShardTemplate): Promise<numbe
     'select version, spec from shard_template order by version desc limit 1',
   );
   if (newest !== undefined && isDeepStrictEqual(newest.spec, template)) return newest.version;
-  const [row] = await sql.query<{ version: number }>('insert into shard_template (spec) values ($1) returning version', [
-    JSON.stringify(template),
-  ]);
+  const [row] = await sql.query<{ version: number }>(
+    'insert into shard_template (spec) values ($1) returning version',
+    [JSON.stringify(template)],
+  );
   if (row === undefined) throw new Error('the shard template was not stored');
   return row.version;
 }

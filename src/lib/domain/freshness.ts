@@ -31,7 +31,9 @@ export function freshFault(claim: ClaimFacts): ClaimFault | null {
   const owner = claim.labels[LABEL_INSTANCE];
   if (owner !== undefined) return foreign(`claim ${claim.name} carries the label of instance ${owner}`);
   if (claim.volume_name !== null || claim.phase !== 'Pending') {
-    return foreign(`claim ${claim.name} is ${claim.phase} on volume ${claim.volume_name ?? 'none'} where it should be fresh`);
+    return foreign(
+      `claim ${claim.name} is ${claim.phase} on volume ${claim.volume_name ?? 'none'} where it should be fresh`,
+    );
   }
   if (claim.terminating) return unfit(`claim ${claim.name} is being deleted`);
   return null;

@@ -12,8 +12,7 @@ export interface Entropy {
 export const systemEntropy: Entropy = { now: () => Date.now(), random: () => Math.random() };
 
 /** `inst_` and 26 characters of lower-case ULID. */
-export const newInstanceId = (entropy: Entropy): string =>
-  `inst_${ulid(entropy.now(), entropy.random).toLowerCase()}`;
+export const newInstanceId = (entropy: Entropy): string => `inst_${ulid(entropy.now(), entropy.random).toLowerCase()}`;
 
 /** A UUID of version 7: sorts by time, so an index on it stays dense. */
 export const newOperationId = (entropy: Entropy): string =>

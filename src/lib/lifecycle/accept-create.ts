@@ -71,7 +71,11 @@ async function present(sql: Sql, input: CreateInput): Promise<Accepted | null> {
     throw new WarrenError('rolling_back', `the create of ${instance.instance_id} is being rolled back`, about);
   }
   if (!isDeepStrictEqual(instance.metadata, input.metadata ?? instance.metadata)) {
-    throw new WarrenError('operation_in_flight', `a create of ${instance.instance_id} with other metadata is in flight`, about);
+    throw new WarrenError(
+      'operation_in_flight',
+      `a create of ${instance.instance_id} with other metadata is in flight`,
+      about,
+    );
   }
   return { created: false, instance, operation };
 }
@@ -81,11 +85,18 @@ async function bear(sql: Sql, deps: AcceptDeps, input: CreateInput, caller: Call
   const instanceId = newInstanceId(deps.entropy);
   const [instance] = await sql.query<InstanceRow>(
     `insert into instance_registry (instance_id, user_id, shard_id, pod_index, pod_dns, image_ref, metadata)
-     values ($1, $2, $3::varchar, $4, $5,
+     values ($1, $2, $3, $4, $5,
              (select t.spec ->> 'image' from shard s join shard_template t on t.version = s.template_version
-               where s.shard_id = $3::varchar), $6)
+               where s.shard_id = $3), $6)
      returning *`,
-    [instanceId, input.user_id, slot.shard_id, slot.pod_index, podDns(slot, deps.namespace), JSON.stringify(input.metadata ?? {})],
+    [
+      instanceId,
+      input.user_id,
+      slot.shard_id,
+      slot.pod_index,
+      podDns(slot, deps.namespace),
+      JSON.stringify(input.metadata ?? {}),
+    ],
   );
   if (instance === undefined) throw new Error('the instance was not inserted');
   await sql.query(`update slot set state = 'held', instance_id = $3 where shard_id = $1 and pod_index = $2`, [
@@ -124,7 +135,9 @@ async function placeUser(sql: Sql, userId: string): Promise<SlotRef> {
   const shards = count?.shards ?? 0;
   const slot = shards === 0 ? null : await allocateSlot(sql, preferredShard(userId, shards));
   if (slot !== null) return slot;
-  const numbers = await sql.query<{ state: string; n: number }>('select state, count(*) as n from slot group by 1 order by 1');
+  const numbers = await sql.query<{ state: string; n: number }>(
+    'select state, count(*) as n from slot group by 1 order by 1',
+  );
   const [stopped] = await sql.query<{ n: number }>('select count(*) as n from shard where stopped_at is not null');
   const text = numbers.map(({ state, n }) => `${n} ${state}`).join(', ') || 'none at all';
   throw new WarrenError(
@@ -145,8 +158,12 @@ async function recall(sql: Sql, caller: Caller & { readonly idempotency?: Idempo
   );
   if (row === undefined) return null;
   if (row.body_hash !== body_hash) throw reused(key, endpoint);
-  const [instance] = await sql.query<InstanceRow>('select * from instance_registry where instance_id = $1', [row.instance_id]);
-  const [operation] = await sql.query<OperationRow>('select * from operation where operation_id = $1', [row.operation_id]);
+  const [instance] = await sql.query<InstanceRow>('select * from instance_registry where instance_id = $1', [
+    row.instance_id,
+  ]);
+  const [operation] = await sql.query<OperationRow>('select * from operation where operation_id = $1', [
+    row.operation_id,
+  ]);
   if (instance === undefined) throw new Error(`instance ${row.instance_id} of a remembered request is gone`);
   return { created: false, instance, operation: operation ?? null };
 }

@@ -76,7 +76,11 @@ export const bind: Step = {
       if (claim?.labels[LABEL_INSTANCE] === instance.instance_id) continue;
       const labelled = await context.cluster.labelClaim(recorded.name, recorded.uid, owner);
       if (labelled !== 'labelled') {
-        return claimFailure(context, { grade: 'unfit', message: `claim ${recorded.name} was swapped while it was labelled` }, claims);
+        return claimFailure(
+          context,
+          { grade: 'unfit', message: `claim ${recorded.name} was swapped while it was labelled` },
+          claims,
+        );
       }
     }
     const opened = await context.cluster.openGate(podName(slot), uid, owner);
@@ -108,7 +112,11 @@ function bound(context: StepContext, instance: InstanceRow, slot: SlotRow, uid: 
         [instance.instance_id, uid],
       );
       if (rows.length === 0) throw new Error(`instance ${instance.instance_id} is no longer being started`);
-      await clearAbsence(sql, 'claim', (slot.volumes ?? []).map(({ name }) => name));
+      await clearAbsence(
+        sql,
+        'claim',
+        (slot.volumes ?? []).map(({ name }) => name),
+      );
       await appendHistory(sql, {
         subject: instance.instance_id,
         actor: context.operation.actor,
@@ -280,7 +288,9 @@ function judge(
   claims: ReadonlyMap<string, ClaimView>,
   rule: (claim: ClaimView | null, recorded: RecordedVolume) => { grade: 'foreign' | 'unfit'; message: string } | null,
 ): { grade: 'foreign' | 'unfit'; message: string } | null {
-  const faults = volumes.map((recorded) => rule(claims.get(recorded.name) ?? null, recorded)).filter((fault) => fault !== null);
+  const faults = volumes
+    .map((recorded) => rule(claims.get(recorded.name) ?? null, recorded))
+    .filter((fault) => fault !== null);
   return faults.find(({ grade }) => grade === 'foreign') ?? faults[0] ?? null;
 }
 

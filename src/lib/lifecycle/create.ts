@@ -37,7 +37,8 @@ async function buryInstance(sql: StepContext['sql'], context: StepContext): Prom
     [instance.instance_id, error?.code ?? null, error?.message ?? null],
   );
   const suspicious = operation.state.suspicious;
-  const effect = suspicious === undefined ? await freeSlot(sql, context, slot) : await quarantine(sql, context, slot, suspicious);
+  const effect =
+    suspicious === undefined ? await freeSlot(sql, context, slot) : await quarantine(sql, context, slot, suspicious);
   await appendHistory(sql, {
     subject: instance.instance_id,
     actor: operation.actor,

@@ -46,7 +46,10 @@ const scale: Step = {
     return done({
       detail: `replicas ${replicas}`,
       commit: async (sql) => {
-        await sql.query('update shard set replicas = greatest(replicas, $2) where shard_id = $1', [shard.shard_id, replicas]);
+        await sql.query('update shard set replicas = greatest(replicas, $2) where shard_id = $1', [
+          shard.shard_id,
+          replicas,
+        ]);
         if (replicas === shard.replicas) return undefined;
         await appendHistory(sql, {
           subject: shardSubject(shard.shard_id),

@@ -1,7 +1,7 @@
 import { podName, slotSubject } from '../domain/names.ts';
+import { appendHistory } from '../saga/history.ts';
 import { podObservation, type RecordedVolume, type SlotRow } from '../saga/rows.ts';
 import { done, fail, type Outcome, type Step, type StepContext } from '../saga/step.ts';
-import { appendHistory } from '../saga/history.ts';
 import { ensureToken, judgeFresh, lookAtSlot, requestGrowth } from './slot.ts';
 
 const LOOK_AGAIN_MS = 15_000;
@@ -26,7 +26,9 @@ export const prepareSlot = (commitTo: 'held' | 'warm'): Step => ({
     const fresh = judgeFresh(look, name, new Set());
     if (fresh.kind === 'not_yet') return { kind: 'wait', on, look_again_ms: SOON_MS, detail: fresh.message };
     if (fresh.kind === 'foreign') {
-      return fail('volumes_not_fresh', `${fresh.message}: the slot is quarantined`, { state: { suspicious: fresh.message } });
+      return fail('volumes_not_fresh', `${fresh.message}: the slot is quarantined`, {
+        state: { suspicious: fresh.message },
+      });
     }
     const [first] = fresh.volumes;
     if (first === undefined) return fail('no_claims', 'the shard template names no claims: a token needs one');

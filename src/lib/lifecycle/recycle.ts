@@ -20,7 +20,12 @@ const podGone: Step = {
     const pod = await context.cluster.getPod(podName(slot));
     if (slot.pod_uid === null || pod === null || pod.uid !== slot.pod_uid) return done({ detail: 'is gone' });
     if (!pod.terminating) await context.cluster.deletePod(podName(slot), slot.pod_uid);
-    return { kind: 'wait', on: onPod(context), look_again_ms: LOOK_AGAIN_MS, detail: `pod ${slot.pod_uid} is going away` };
+    return {
+      kind: 'wait',
+      on: onPod(context),
+      look_again_ms: LOOK_AGAIN_MS,
+      detail: `pod ${slot.pod_uid} is going away`,
+    };
   },
 };
 
@@ -37,7 +42,9 @@ const claimsGone: Step = {
       if (claim === null || claim.uid !== recorded.uid) continue;
       const owner = claim.labels[LABEL_INSTANCE];
       if (owner !== undefined && owner !== slot.instance_id) {
-        return suspect(`claim ${claim.name} carries the label of instance ${owner}, not of ${slot.instance_id ?? 'nobody'}`);
+        return suspect(
+          `claim ${claim.name} carries the label of instance ${owner}, not of ${slot.instance_id ?? 'nobody'}`,
+        );
       }
       left.push(recorded.name);
       if (claim.terminating) continue;
@@ -141,7 +148,9 @@ function onPod(context: StepContext): { kind: 'Pod'; name: string } {
 function draining(context: StepContext): SlotRow {
   const { slot, operation } = context;
   if (slot === null || slot.state !== 'draining') {
-    throw new Error(`operation ${operation.operation_id} recycles ${operation.subject}, which is ${slot?.state ?? 'unknown'}`);
+    throw new Error(
+      `operation ${operation.operation_id} recycles ${operation.subject}, which is ${slot?.state ?? 'unknown'}`,
+    );
   }
   return slot;
 }

@@ -58,7 +58,8 @@ async function activate(sql: StepContext['sql'], context: StepContext, registere
       returning instance_id`,
     [instance.instance_id, registered, slot.pod_uid],
   );
-  if (rows.length === 0) throw new Error(`instance ${instance.instance_id} is no longer starting on pod ${slot.pod_uid}`);
+  if (rows.length === 0)
+    throw new Error(`instance ${instance.instance_id} is no longer starting on pod ${slot.pod_uid}`);
   await sql.query(
     `update slot set adopted_at = coalesce(adopted_at, clock_now()) where shard_id = $1 and pod_index = $2`,
     [slot.shard_id, slot.pod_index],

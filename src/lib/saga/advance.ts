@@ -24,8 +24,15 @@ export function advance(input: AdvanceInput): StepCommit {
   const { context, outcome, saga } = input;
   const undoing = context.operation.status === 'undoing';
   if (outcome.kind === 'fail') {
-    if (undoing || input.force === 'park' || saga === undefined || saga.on_failure === 'park') return park(input, outcome);
-    return goBack(input, saga, outcome, saga.steps.findIndex(({ name }) => name === context.operation.step), outcome.error);
+    if (undoing || input.force === 'park' || saga === undefined || saga.on_failure === 'park')
+      return park(input, outcome);
+    return goBack(
+      input,
+      saga,
+      outcome,
+      saga.steps.findIndex(({ name }) => name === context.operation.step),
+      outcome.error,
+    );
   }
   if (saga === undefined) throw new Error('a step was done by a saga that is not known');
   const at = saga.steps.findIndex(({ name }) => name === context.operation.step);
@@ -60,7 +67,8 @@ function goBack(
   const { operation } = context;
   const failed = outcome.kind === 'fail';
   let index = from;
-  while (index >= 0 && !(saga.steps[index]?.undo !== undefined && started.has(saga.steps[index]?.name ?? ''))) index -= 1;
+  while (index >= 0 && !(saga.steps[index]?.undo !== undefined && started.has(saga.steps[index]?.name ?? '')))
+    index -= 1;
   const next = saga.steps[index]?.name;
   const cancelled = error?.code === 'cancelled';
   const undone = next === undefined ? saga.undone?.bind(saga) : undefined;

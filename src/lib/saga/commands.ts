@@ -70,7 +70,8 @@ export async function redriveOperation(deps: CommandDeps, operationId: string, c
 
 async function redrive(sql: Sql, limits: Limits, operationId: string, caller: Caller): Promise<CommandResult> {
   const operation = await lockOperation(sql, operationId);
-  const refuse = (why: string) => new WarrenError('not_redrivable', `operation ${operationId}: ${why}`, about(operation));
+  const refuse = (why: string) =>
+    new WarrenError('not_redrivable', `operation ${operationId}: ${why}`, about(operation));
   if (operation.status !== 'parked') throw refuse(`it is ${operation.status}, only a parked operation can be redriven`);
   const [later] = await sql.query<{ operation_id: string }>(
     `select operation_id from operation where subject = $1 and operation_id <> $2 and created_at > $3 limit 1`,
@@ -113,7 +114,9 @@ async function lockOperation(sql: Sql, operationId: string): Promise<OperationRo
       where instance_id = (select instance_id from operation where operation_id = $1) for update`,
     [operationId],
   );
-  const [operation] = await sql.query<OperationRow>('select * from operation where operation_id = $1 for update', [operationId]);
+  const [operation] = await sql.query<OperationRow>('select * from operation where operation_id = $1 for update', [
+    operationId,
+  ]);
   if (operation === undefined) {
     throw new WarrenError('operation_not_found', `no operation has the id ${operationId}`, {
       errors: [{ path: 'operation_id', message: 'names no operation' }],

@@ -1,5 +1,5 @@
-import type { Observation } from '../domain/observation.ts';
 import { slotSubjectRef } from '../domain/names.ts';
+import type { Observation } from '../domain/observation.ts';
 import type { Sql } from '../ports.ts';
 import type { InstanceRow, ObservationRow, OperationRow, ShardRow, SlotRow } from './rows.ts';
 import type { StepContext } from './step.ts';
@@ -20,9 +20,7 @@ export async function loadSubject(sql: Sql, operation: OperationRow): Promise<Lo
   const [instance] =
     operation.instance_id === null
       ? []
-      : await sql.query<InstanceRow>('select * from instance_registry where instance_id = $1', [
-          operation.instance_id,
-        ]);
+      : await sql.query<InstanceRow>('select * from instance_registry where instance_id = $1', [operation.instance_id]);
   const at = instance ?? slotSubjectRef(operation.subject);
   const [row] = await sql.query<Row>(
     `select clock_now() as now,

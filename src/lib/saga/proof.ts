@@ -6,7 +6,8 @@ export type Proof = { readonly ours: true } | { readonly ours: false; readonly c
 /** How old a proof may be when something is written outside; milliseconds. */
 export const PROOF_MAX_AGE_MS = 5_000;
 
-const HELP = 'nothing outside is written until an operator runs `npm run adopt-cluster`, which shows the differences first';
+const HELP =
+  'nothing outside is written until an operator runs `npm run adopt-cluster`, which shows the differences first';
 
 /**
  * Compares the cluster's uid and the nonce in its ConfigMap `warren-owner` with the registry.
@@ -51,11 +52,7 @@ export function judgeCluster(
 }
 
 /** Remembers a good proof for PROOF_MAX_AGE_MS; a bad one is looked at again each time. */
-export function cachedProof(
-  sql: Sql,
-  cluster: ClusterPort,
-  now: () => number,
-): (fresh?: boolean) => Promise<Proof> {
+export function cachedProof(sql: Sql, cluster: ClusterPort, now: () => number): (fresh?: boolean) => Promise<Proof> {
   let proven = Number.NEGATIVE_INFINITY;
   let pending: Promise<Proof> | null = null;
   return async () => {

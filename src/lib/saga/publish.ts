@@ -23,9 +23,10 @@ const PAGES = 50;
 export async function publishHistory(db: Database, events: EventPort): Promise<number> {
   let taken = 0;
   for (let page = 0; page < PAGES; page += 1) {
-    const rows = await db.query<Unpublished>(`${COLUMNS} where published_at is null order by at, subject, seq limit $1`, [
-      PAGE,
-    ]);
+    const rows = await db.query<Unpublished>(
+      `${COLUMNS} where published_at is null order by at, subject, seq limit $1`,
+      [PAGE],
+    );
     const sent = await send(db, events, rows);
     taken += sent;
     // What the bus refuses now it is offered again by the next run, not in a circle by this one.

@@ -1,10 +1,18 @@
+import type { Limits } from '../config.ts';
 import type { Entropy } from '../domain/ids.ts';
 import type { Observation } from '../domain/observation.ts';
-import type { MasterKeys } from '../domain/token.ts';
 import type { OperationKind } from '../domain/states.ts';
-import type { Limits } from '../config.ts';
+import type { MasterKeys } from '../domain/token.ts';
 import type { AssistantPort, ClusterPort, DiscoveryPort, Sql } from '../ports.ts';
-import type { InstanceRow, ObservationRow, OperationError, OperationRow, OperationState, ShardRow, SlotRow } from './rows.ts';
+import type {
+  InstanceRow,
+  ObservationRow,
+  OperationError,
+  OperationRow,
+  OperationState,
+  ShardRow,
+  SlotRow,
+} from './rows.ts';
 import type { Telling } from './tell.ts';
 
 /** What a step may use of the world. Reads go through `sql`; writes of the registry only through an outcome's commit. */
@@ -71,7 +79,12 @@ export type Outcome =
       /** Milliseconds that the attempt itself took. */
       readonly took_ms?: number;
     }
-  | { readonly kind: 'fail'; readonly error: OperationError; readonly state?: OperationState; readonly commit?: Commit };
+  | {
+      readonly kind: 'fail';
+      readonly error: OperationError;
+      readonly state?: OperationState;
+      readonly commit?: Commit;
+    };
 
 /** What a step does outside: `additive` binds, registers, labels, grows; `subtractive` deletes or waits for a person when the guard has tripped. */
 export type Touch = 'nothing' | 'additive' | 'subtractive';
@@ -101,7 +114,10 @@ export interface Saga {
   parked?(sql: Sql, context: StepContext, error: OperationError): Promise<CommitEffect | undefined>;
 }
 
-export const done = (fields: Omit<Extract<Outcome, { kind: 'done' }>, 'kind'> = {}): Outcome => ({ kind: 'done', ...fields });
+export const done = (fields: Omit<Extract<Outcome, { kind: 'done' }>, 'kind'> = {}): Outcome => ({
+  kind: 'done',
+  ...fields,
+});
 export const fail = (
   code: string,
   message: string,

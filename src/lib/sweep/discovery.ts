@@ -1,5 +1,5 @@
-import type { DiscoveryEntry, DiscoveryPort, Sql } from '../ports.ts';
 import { ASSISTANT_PORT } from '../domain/names.ts';
+import type { DiscoveryEntry, DiscoveryPort, Sql } from '../ports.ts';
 import { appendHistory } from '../saga/history.ts';
 
 /** What the registry says of an instance that is listed, or should be. */

@@ -1,6 +1,6 @@
-import { judgeCluster, type Proof } from '../saga/proof.ts';
-import { appendHistory } from '../saga/history.ts';
 import type { ClusterPort, Database } from '../ports.ts';
+import { appendHistory } from '../saga/history.ts';
+import { judgeCluster, type Proof } from '../saga/proof.ts';
 
 /** How many past nonces are kept: a write that was committed but never arrived leaves the one before it in the cluster. */
 const KEEP = 100;
@@ -32,7 +32,8 @@ export async function turnMark(db: Database, cluster: ClusterPort, nonce: string
     );
   });
   if ((await cluster.writeMark(seen.nonce, nonce)) === 'written') return { ours: true };
-  const message = 'the mark in ConfigMap warren-owner was changed by somebody else while this sweep turned it: it stops';
+  const message =
+    'the mark in ConfigMap warren-owner was changed by somebody else while this sweep turned it: it stops';
   await alertOnce(db, 'mark_refused', message);
   return { ours: false, code: 'mark_refused', message };
 }
@@ -44,6 +45,12 @@ async function alertOnce(db: Database, code: string, message: string): Promise<v
       `select after from history where subject = 'cluster' order by seq desc limit 1`,
     );
     if (last?.after?.code === code && last.after.message === message) return;
-    await appendHistory(sql, { subject: 'cluster', actor: 'warren', role: 'system', action: 'alert', after: { code, message } });
+    await appendHistory(sql, {
+      subject: 'cluster',
+      actor: 'warren',
+      role: 'system',
+      action: 'alert',
+      after: { code, message },
+    });
   });
 }

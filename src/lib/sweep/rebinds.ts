@@ -1,7 +1,7 @@
 import type { Limits } from '../config.ts';
 import type { Entropy } from '../domain/ids.ts';
-import type { Database } from '../ports.ts';
 import { insertRebind } from '../lifecycle/rebind.ts';
+import type { Database } from '../ports.ts';
 import type { InstanceRow } from '../saga/rows.ts';
 import type { Telling } from '../saga/tell.ts';
 

@@ -1,20 +1,16 @@
 import type { Limits } from '../config.ts';
 import type { Entropy } from '../domain/ids.ts';
 import type { SlotRef } from '../domain/names.ts';
+import { warmUpOf } from '../lifecycle/warm-up.ts';
 import type { Database } from '../ports.ts';
 import { insertOperation } from '../saga/operations.ts';
 import type { Telling } from '../saga/tell.ts';
-import { warmUpOf } from '../lifecycle/warm-up.ts';
 
 /**
  * Keeps `limits.warm_slots` slots warm: what is missing, less what is on its way, is planned on the lowest ordinals,
  * so that the shards fill evenly. Returns the operations to tell.
  */
-export async function topUpWarm(
-  db: Database,
-  entropy: Entropy,
-  limits: Limits,
-): Promise<readonly Telling[]> {
+export async function topUpWarm(db: Database, entropy: Entropy, limits: Limits): Promise<readonly Telling[]> {
   const [count] = await db.query<{ have: number; coming: number }>(
     `select (select count(*) from slot where state = 'warm') as have,
             (select count(*) from operation

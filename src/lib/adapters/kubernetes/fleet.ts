@@ -23,8 +23,7 @@ export function createFleet(options: ClusterOptions): {
   const core = new CoreV1Api(configuration);
   const base = { namespace: options.namespace, labelSelector: OURS, limit: PAGE };
   return {
-    listPods: async () =>
-      (await all((next) => core.listNamespacedPod({ ...base, ...next }))).map(podView),
+    listPods: async () => (await all((next) => core.listNamespacedPod({ ...base, ...next }))).map(podView),
     listClaims: async () =>
       (await all((next) => core.listNamespacedPersistentVolumeClaim({ ...base, ...next }))).map(claimView),
     close,

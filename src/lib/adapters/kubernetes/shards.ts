@@ -144,10 +144,12 @@ async function writeToken(
   const path = `/data/${escapeKey(podName)}`;
   const value = base64(next);
   const add: PatchOperation = { op: 'add', path, value };
+  const absent: PatchOperation[] = [{ op: 'test', path, value: null }, add];
   const attempts: PatchOperation[][] =
     old === null
-      ? // The first key of a shard finds no `data` at all: an empty map is not stored.
-        [[{ op: 'test', path, value: null }, add], addMap('/data', { [podName]: value })]
+      ? // The first key of a shard finds no `data` at all: an empty map is not stored. Another slot's first key may
+        // make the map between the two tries, so the usual one is tried once more.
+        [absent, addMap('/data', { [podName]: value }), absent]
       : [[{ op: 'test', path, value: base64(old) }, add]];
   const call = { verb: 'patch', object: `Secret ${name} (key ${podName})` };
   const outcome = await testedPatch({
