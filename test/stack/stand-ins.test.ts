@@ -59,7 +59,7 @@ beforeAll(async () => {
   }).listen(0, '127.0.0.1');
   await new Promise((done) => host.once('listening', done));
   const lambda = (host.address() as AddressInfo).port;
-  start('sqs.ts', { STACK_PORT: String(ports.sqs), STACK_VISIBILITY_SECONDS: '1' });
+  start('sqs.ts', { STACK_PORT: String(ports.sqs), STACK_VISIBILITY_SECONDS: '2' });
   start('events.ts', { STACK_PORT: String(ports.events), STACK_EVENTS_FILE: join(folder, 'events.jsonl') });
   await answers(`http://127.0.0.1:${ports.sqs}/health`);
   await answers(`http://127.0.0.1:${ports.events}/healthz`);
@@ -95,7 +95,7 @@ async function send(queue: string, body: string): Promise<void> {
 test('a message reaches its function and is gone; one that failed comes again', async () => {
   script.push('throw', 'ok');
   await send('interactive', '{"operation_id":"1"}');
-  await expect.poll(() => seen.length, { timeout: 5_000 }).toBe(2);
+  await expect.poll(() => seen.length, { timeout: 8_000 }).toBe(2);
   expect(seen.map(({ receives }) => receives)).toEqual([1, 2]);
   expect(seen[0]).toMatchObject({
     url: '/2015-03-31/functions/warren-local-step/invocations',
@@ -103,12 +103,16 @@ test('a message reaches its function and is gone; one that failed comes again', 
   });
   script.push('fail', 'ok');
   await send('observations', '{"observations":[]}');
-  await expect.poll(() => seen.length, { timeout: 5_000 }).toBe(4);
-  const { sources } = (await (await fetch(`http://127.0.0.1:${ports.poller}/`)).json()) as {
-    sources: { queue: string; deleted: number; failed: number }[];
-  };
-  expect(sources.find(({ queue }) => queue === 'OBSERVATIONS')).toMatchObject({ deleted: 1, failed: 1 });
+  await expect.poll(() => seen.length, { timeout: 8_000 }).toBe(4);
+  await expect.poll(async () => await countsOf('OBSERVATIONS')).toMatchObject({ deleted: 1, failed: 1, in_flight: 0 });
 });
+
+async function countsOf(wanted: string) {
+  const { sources } = (await (await fetch(`http://127.0.0.1:${ports.poller}/`)).json()) as {
+    sources: { queue: string; deleted: number; failed: number; in_flight: number }[];
+  };
+  return sources.find(({ queue }) => queue === wanted);
+}
 
 async function putEvents(count: number) {
   const events = new EventBridgeClient({
