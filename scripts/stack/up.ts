@@ -118,5 +118,7 @@ export async function up(options: StackOptions, layout: Layout, say: Say): Promi
     throw error;
   }
   await setOwner(options.owner ?? 0, layout);
+  // Up: its end, when somebody stops it, is no failure of this process any more.
+  supervisor.removeAllListeners('exit');
   say(`up in ${((performance.now() - begun) / 1000).toFixed(1)} s. set -a; . ${layout.envFile}`);
 }

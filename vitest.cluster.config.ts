@@ -1,0 +1,13 @@
+import { defineConfig } from 'vitest/config';
+
+/** Tests that share one real stack, one file after another; each file ends with the oracle. */
+export default defineConfig({
+  test: {
+    include: ['test/cluster/**/*.test.ts'],
+    globalSetup: ['test/cluster/setup.ts'],
+    pool: 'forks',
+    fileParallelism: false,
+    testTimeout: 90_000,
+    hookTimeout: 120_000,
+  },
+});
