@@ -2,7 +2,7 @@ import type { FakeClaim, JournalEntry } from '../fakes/cluster/index.ts';
 import type { Actor } from './actor.ts';
 import type { Ledger } from './ledger.ts';
 import type { RegistryView, SlotView } from './registry-view.ts';
-import { must } from './violation.ts';
+import { must, Violation } from './violation.ts';
 
 type Entry<What extends JournalEntry['what']> = Extract<JournalEntry, { what: What }>;
 
@@ -11,22 +11,15 @@ export const slotKey = (row: { shard_id: string; pod_index: number }): string =>
 
 /** Judges one effect on the cluster at the moment that it happens, by what the registry says then. */
 export function judgeEffect(entry: JournalEntry, actor: Actor, view: RegistryView, ledger: Ledger): void {
-  switch (entry.what) {
-    case 'gate-opened':
-      return judgeGate(entry, actor, slotOf(view, entry.pod), view, ledger);
-    case 'claim-deleted':
-      return judgeClaim(entry, view, ledger);
-    case 'pod-deleted':
-      return judgePod(entry, actor, slotOf(view, entry.pod));
-    case 'volume-deleted':
-      return;
-  }
+  if (entry.what === 'gate-opened') judgeGate(entry, actor, slotOf(view, entry.pod), view, ledger);
+  else if (entry.what === 'claim-deleted') judgeClaim(entry, view, ledger);
+  else if (entry.what === 'pod-deleted') judgePod(entry, actor, slotOf(view, entry.pod));
 }
 
 function slotOf(view: RegistryView, pod: string): SlotView {
   const slot = view.slots.find((row) => slotKey(row) === pod);
-  must(slot !== undefined, 'only slots are touched', () => `pod ${pod} belongs to none`);
-  return slot ?? unreachable();
+  if (slot === undefined) throw new Violation(`only slots are touched: pod ${pod} belongs to none`);
+  return slot;
 }
 
 /** Invariant 2. A late opening is judged by the registry of that moment too: it must not be possible any more. */
@@ -101,7 +94,3 @@ function judgePod(entry: Entry<'pod-deleted'>, actor: Actor, slot: SlotView): vo
     () => `${entry.pod}: ${going?.name}`,
   );
 }
-
-const unreachable = (): never => {
-  throw new Error('unreachable');
-};

@@ -3,7 +3,7 @@ import { slotKey } from './effects.ts';
 import type { Ledger } from './ledger.ts';
 import { IN_FLIGHT, type InstanceView, type OperationView, type RegistryView, type SlotView } from './registry-view.ts';
 import { tokenOfSlot } from './tokens.ts';
-import { must } from './violation.ts';
+import { must, Violation } from './violation.ts';
 
 /** Invariants 1 and 5, whatever the indexes say. */
 export function judgeUniqueness(view: RegistryView): void {
@@ -109,8 +109,9 @@ export function judgeActive(before: RegistryView, view: RegistryView, world: Fak
     const slot = view.slots.find((row) => slotKey(row) === slotKey(instance));
     const pod = world.pods.get(slotKey(instance));
     const token = slot === undefined ? null : tokenOfSlot(slot);
-    if (slot === undefined || token === null)
-      return must(false, 'an active instance has its slot', () => instance.instance_id);
+    if (slot === undefined || token === null) {
+      throw new Violation(`an active instance has its slot: ${instance.instance_id}`);
+    }
     ledger.owns(token, instance.instance_id);
     judgeRoute(instance, token, world);
     const was = before.instances.find(({ instance_id }) => instance_id === instance.instance_id);

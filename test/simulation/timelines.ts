@@ -32,15 +32,15 @@ export async function judgeTimelines(db: SimulatedDatabase): Promise<void> {
 
 function judgeTimeline(rows: readonly StepRow[]): void {
   const rule = 'steps are committed once and in order';
-  rows.forEach((row, n) => {
+  for (const [n, row] of rows.entries()) {
     const told = () =>
       `${row.operation_id}: ${rows.map(({ step, direction, outcome }) => `${direction} ${step} ${outcome}`).join(', ')}`;
     must(row.seq === n + 1 && row.finished, rule, told);
     const before = rows[n - 1];
     const steps = STEPS[row.kind] ?? [];
-    if (before === undefined) return must(row.step === steps[0] && row.direction === 'do', rule, told);
-    must(follows(before, row, steps), rule, told);
-  });
+    const first = before === undefined && row.step === steps[0] && row.direction === 'do';
+    must(first || (before !== undefined && follows(before, row, steps)), rule, told);
+  }
   const last = rows.at(-1);
   if (last?.status !== 'succeeded') return;
   const ended = last.step === STEPS[last.kind]?.at(-1) && last.direction === 'do' && last.outcome === 'done';
