@@ -1,7 +1,7 @@
 import { createAssistant } from './adapters/assistant/index.ts';
 import { createEvents } from './adapters/eventbridge/index.ts';
-import { staticToken } from './adapters/kubernetes/authorization.ts';
-import { createCluster } from './adapters/kubernetes/index.ts';
+import type { Authorization } from './adapters/kubernetes/authorization.ts';
+import { createCluster, eksToken, staticToken } from './adapters/kubernetes/index.ts';
 import { createDiscovery } from './adapters/nacos/index.ts';
 import { createDatabase } from './adapters/postgres/index.ts';
 import { createQueue } from './adapters/sqs/index.ts';
@@ -61,8 +61,26 @@ function authority(config: Config): string | undefined {
     : Buffer.from(config.WARREN_KUBE_CA, 'base64').toString('utf8');
 }
 
-function authorizationOf(config: Config, identity: Identity) {
-  return staticToken(required(config, `WARREN_KUBE_TOKEN_${identity}`));
+/** On EKS the function's own role says who it is; elsewhere a bearer token of its own. */
+function authorizationOf(config: Config, identity: Identity): Authorization {
+  const cluster = config.WARREN_EKS_CLUSTER;
+  if (cluster === undefined) return staticToken(required(config, `WARREN_KUBE_TOKEN_${identity}`));
+  return eksToken({ cluster, region: config.AWS_REGION, credentials: roleCredentials, now: () => systemEntropy.now() });
+}
+
+/** Lambda puts its role's credentials into the environment and starts a new one before they end. */
+async function roleCredentials() {
+  const {
+    AWS_ACCESS_KEY_ID: accessKeyId,
+    AWS_SECRET_ACCESS_KEY: secretAccessKey,
+    AWS_SESSION_TOKEN: sessionToken,
+  } = process.env;
+  if (accessKeyId === undefined || secretAccessKey === undefined) {
+    throw new Error(
+      'WARREN_EKS_CLUSTER is set, but the environment has no credentials of a role (AWS_ACCESS_KEY_ID, …)',
+    );
+  }
+  return { accessKeyId, secretAccessKey, ...(sessionToken === undefined ? {} : { sessionToken }) };
 }
 
 function discoveryOf(config: Config): DiscoveryPort {
