@@ -1,6 +1,5 @@
 // The route function of a running stack under an open load: node scripts/bench/route.ts [--rate 500] [--seconds 20]
-// One JSON line: latency, and SQL statements a call (a route is one statement outside a transaction).
-import { spawn } from 'node:child_process';
+// One JSON line: latency through gateway, authorizer and function, and SQL statements a call.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -8,32 +7,20 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs, parseEnv } from 'node:util';
 import pg from 'pg';
 import * as z from 'zod';
+import { openLoop } from './open-loop.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const USER = 'bench-route';
-const CONNECTIONS = 50;
 const ACTIVE_WITHIN_SECONDS = 60;
-/** A backend tells the statistics of what it did within this time. */
-const STATISTICS_LAG_MS = 1_500;
+const WARM_UP_SECONDS = 3;
+const COUNTED_CALLS = 100;
+const SQL_LIMIT = 2;
 
-const { values } = parseArgs({
-  options: { rate: { type: 'string', default: '500' }, seconds: { type: 'string', default: '20' } },
-});
-const rate = Number(values.rate);
-const seconds = Number(values.seconds);
-
-const Environment = z.object({ WARREN_URL: z.url(), WARREN_TOKEN_GATEWAY: z.string(), DATABASE_URL: z.url() });
-const Result = z.object({
-  latency: z.object({ p50: z.number(), p90: z.number(), p99: z.number(), max: z.number() }),
-  requests: z.object({ average: z.number(), total: z.number() }),
-  '2xx': z.number(),
-  non2xx: z.number(),
-  errors: z.number(),
-});
+const Environment = z.looseObject({ WARREN_URL: z.url(), WARREN_TOKEN_GATEWAY: z.string(), DATABASE_URL: z.url() });
 
 function environment(): z.infer<typeof Environment> {
-  const file = join(root, '.stack', 'env');
-  if (!existsSync(file)) throw new Error('no stack is up here: run `npm run stack -- up` first');
+  const file = process.env['WARREN_STACK_ENV'] ?? join(root, '.stack', 'env');
+  if (!existsSync(file)) throw new Error(`${file} does not exist: run \`npm run stack -- up\` first`);
   return Environment.parse(parseEnv(readFileSync(file, 'utf8')));
 }
 
@@ -52,63 +39,39 @@ async function becomeActive(env: z.infer<typeof Environment>): Promise<void> {
   }
 }
 
-async function load(env: z.infer<typeof Environment>): Promise<z.infer<typeof Result>> {
-  const autocannon = join(root, 'node_modules', 'autocannon', 'autocannon.js');
-  const child = spawn(
-    process.execPath,
-    [
-      autocannon,
-      '--json',
-      ...['--connections', String(CONNECTIONS), '--overallRate', String(rate), '--duration', String(seconds)],
-      ...['--headers', `authorization=Bearer ${env.WARREN_TOKEN_GATEWAY}`],
-      `${env.WARREN_URL}/v1/route?user_id=${USER}`,
-    ],
-    { stdio: ['ignore', 'pipe', 'ignore'] },
-  );
-  let text = '';
-  for await (const chunk of child.stdout.setEncoding('utf8')) text += chunk;
-  return Result.parse(JSON.parse(text));
-}
-
-/** Transactions that ended in this database so far; a statement outside a transaction is one. */
-async function transactions(url: string): Promise<number> {
-  await setTimeout(STATISTICS_LAG_MS);
-  const client = new pg.Client(url);
-  await client.connect();
-  try {
-    const { rows } = await client.query<{ n: string }>(
-      'select xact_commit + xact_rollback as n from pg_stat_database where datname = current_database()',
-    );
-    return Number(rows[0]?.n);
-  } finally {
-    await client.end();
+/** Statements that one call of the function sends, counted where they leave: the same code, run in this process. */
+async function sqlPerCall(env: z.infer<typeof Environment>): Promise<number> {
+  Object.assign(process.env, env);
+  const send = pg.Client.prototype.query;
+  let statements = 0;
+  Object.assign(pg.Client.prototype, {
+    query(this: pg.Client, ...args: unknown[]) {
+      statements += 1;
+      return Reflect.apply(send, this, args);
+    },
+  });
+  const { handler } = await import('../../src/handlers/route.ts');
+  const { apiDeps } = await import('../../src/lib/wiring-api.ts');
+  for (let call = 0; call < COUNTED_CALLS; call += 1) {
+    const answer = await handler({ user_id: USER });
+    if (!('status' in answer) || answer.status !== 200) throw new Error(`the route answers ${JSON.stringify(answer)}`);
   }
+  await apiDeps().db.close();
+  return statements / COUNTED_CALLS;
 }
 
+const { values } = parseArgs({
+  options: { rate: { type: 'string', default: '500' }, seconds: { type: 'string', default: '20' } },
+});
 const env = environment();
 await becomeActive(env);
-// What the rest of the stack does meanwhile (sweep, observations) is measured first and taken off.
-const idle = await transactions(env.DATABASE_URL);
-await setTimeout(seconds * 1000);
-const before = await transactions(env.DATABASE_URL);
-const result = await load(env);
-const after = await transactions(env.DATABASE_URL);
-const others = before - idle;
-const { latency, requests, non2xx, errors } = result;
-console.log(
-  JSON.stringify({
-    bench: 'route',
-    wanted_per_second: rate,
-    per_second: Math.round(requests.average),
-    seconds,
-    calls: requests.total,
-    not_200: non2xx + errors,
-    p50_ms: latency.p50,
-    p90_ms: latency.p90,
-    p99_ms: latency.p99,
-    max_ms: latency.max,
-    sql_per_call: Math.round(((after - before - others) / requests.total) * 100) / 100,
-    sql_of_others: others,
-  }),
-);
-process.exitCode = non2xx + errors > 0 ? 1 : 0;
+const load = {
+  url: `${env.WARREN_URL}/v1/route?user_id=${USER}`,
+  headers: { authorization: `Bearer ${env.WARREN_TOKEN_GATEWAY}` },
+  rate: Number(values.rate),
+};
+await openLoop({ ...load, seconds: WARM_UP_SECONDS });
+const latency = await openLoop({ ...load, seconds: Number(values.seconds) });
+const sql_per_call = await sqlPerCall(env);
+console.log(JSON.stringify({ bench: 'route', wanted_per_second: load.rate, ...latency, sql_per_call }));
+process.exitCode = latency.not_200 > 0 || sql_per_call > SQL_LIMIT ? 1 : 0;

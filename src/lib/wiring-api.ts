@@ -25,8 +25,12 @@ export const apiDeps = once((): ApiDeps => {
     url: settings.DATABASE_URL,
     poolMax: settings.WARREN_PG_POOL_MAX,
     connectTimeoutMs: Math.min(settings.WARREN_PG_CONNECT_TIMEOUT_MS, REGISTRY_PATIENCE_MS),
+    queryTimeoutMs: REGISTRY_PATIENCE_MS,
   });
-  return { db: impatient(db, REGISTRY_PATIENCE_MS), entropy: systemEntropy };
+  return {
+    db: impatient(db, { milliseconds: REGISTRY_PATIENCE_MS, concurrency: settings.WARREN_PG_POOL_MAX }),
+    entropy: systemEntropy,
+  };
 });
 
 /** What turns an instance into an address and a token. @throws Error that names the variable. */

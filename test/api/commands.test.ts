@@ -52,6 +52,17 @@ describe('create', () => {
     });
   });
 
+  test('as many at once as one connection carries in a second or two: none is refused for waiting its turn', async () => {
+    await api.database.db.query(
+      `insert into slot (shard_id, pod_index) select '00', n from generate_series(100, 350) n`,
+    );
+    const names = Array.from({ length: 200 }, (_, n) => `rush-${n}`);
+    const answers = await Promise.all(names.map((user_id) => create({ body: { user_id } })));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]));
+    expect(new Set(answers.map(({ body }) => body.instance?.pod_index)).size).toBe(200);
+    await drain();
+  });
+
   test('an Idempotency-Key with another body is 409, with the same body in another spelling it is the same', async () => {
     const headers = { 'Idempotency-Key': 'k-1' };
     const first = await create({ headers, body: '{"user_id":"idem","metadata":{"a":1,"b":2}}' });
@@ -166,7 +177,7 @@ describe('cancel and redrive', () => {
 });
 
 test('no slot left: 503 with the numbers, nothing stored; a wake says it as a conflict', async () => {
-  await api.database.db.query(`delete from slot where state = 'warm'`);
+  await api.database.db.query(`delete from slot where state in ('warm', 'planned')`);
   const before = await counts(api.database);
   const { status, headers, body } = await api.problem('create', { body: { user_id: 'one-too-many' } });
   expect([status, body.code]).toEqual([503, 'capacity_exhausted']);

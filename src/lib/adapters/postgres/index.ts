@@ -7,6 +7,8 @@ export interface PostgresOptions {
   /** Connections of this process; one in a function (a transaction pooler stands before PostgreSQL). */
   readonly poolMax: number;
   readonly connectTimeoutMs: number;
+  /** How long a server that vanished without a word may hold a statement; 10 s unless given. */
+  readonly queryTimeoutMs?: number;
   /** Virtual time of tests: set as `warren.now` in each transaction. */
   readonly now?: () => Date;
 }
@@ -15,6 +17,7 @@ const RETRYABLE = new Set(['40P01', '40001']);
 // Class 08 (connection), 57P0x (shutdown, crash, cannot connect now), 53300 (too many connections).
 const UNREACHABLE = /^(08...|57P0[1-5]|53300)$/;
 const ATTEMPTS = 3;
+const QUERY_TIMEOUT_MS = 10_000;
 
 /** bigint columns are counts, versions and sequence numbers below 2^53: read them as numbers. */
 pg.types.setTypeParser(pg.types.builtins.INT8, Number);
@@ -27,8 +30,7 @@ export function createDatabase(options: PostgresOptions): Database {
     connectionTimeoutMillis: options.connectTimeoutMs,
     idleTimeoutMillis: 30_000,
     allowExitOnIdle: true,
-    // A server that vanished without a word must not hold a request longer than this.
-    query_timeout: 10_000,
+    query_timeout: options.queryTimeoutMs ?? QUERY_TIMEOUT_MS,
     keepAlive: true,
   });
   // Without a listener an idle connection that breaks ends the process.
