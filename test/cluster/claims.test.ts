@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../contract/eventually.ts';
 import { type Created, newUser, Stack } from './kit.ts';
-import { intercept, type LineOptions, startLine } from './line.ts';
+import { intercept, type LineOptions, type Run, startLine } from './line.ts';
 
 const stack = new Stack();
 const still = async () => {};
@@ -10,17 +10,16 @@ const still = async () => {};
 type Meddling = { readonly on: string; readonly meddle: () => Promise<void>; done: boolean };
 const meddlings = new Map<string, Meddling>();
 
+async function meddle({ instance_id: id }: Run, moment: string): Promise<void> {
+  const meddling = meddlings.get(id ?? '');
+  if (meddling === undefined || meddling.done || meddling.on !== moment) return;
+  meddling.done = true;
+  await meddling.meddle();
+}
+
 const options: LineOptions = {
   limits: { create_deadline_seconds: 12, outage_max_seconds: 12 },
-  ports: (run, ports) =>
-    intercept(ports, {
-      async before(call) {
-        const meddling = meddlings.get(run.instance_id ?? '');
-        if (meddling === undefined || meddling.done || meddling.on !== call) return;
-        meddling.done = true;
-        await meddling.meddle();
-      },
-    }),
+  ports: (run, ports) => intercept(ports, { before: (call) => meddle(run, call) }),
 };
 
 interface Case {
@@ -73,6 +72,7 @@ describe('a claim that is not what the slot recorded', () => {
   }
 
   beforeAll(async () => {
+    await stack.warm(6);
     await stack.stop('poller');
     const foreign = await prepare('foreign');
     await stack.patch(claimPath(foreign.claim), { metadata: { labels: { instance_id: 'inst_of_somebody_else' } } });

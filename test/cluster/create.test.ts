@@ -1,7 +1,10 @@
-import { afterAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { eventually } from '../contract/eventually.ts';
 import { type Created, newUser, Stack } from './kit.ts';
 
 const stack = new Stack();
+
+beforeAll(() => stack.warm(8));
 
 describe('an instance is born on the real stack', () => {
   test('a create is routable within 5 s; registry, cluster and discovery agree', async () => {
@@ -21,7 +24,12 @@ describe('an instance is born on the real stack', () => {
     }
     const [row] = await stack.sql('select observed_state, pod_uid from instance_registry where user_id = $1', [user]);
     expect(row).toEqual({ observed_state: 'active', pod_uid: pod.metadata.uid });
-    const hosts = (await stack.hosts()).filter(({ metadata }) => metadata['user_id'] === user);
+    // Its list lags a write by up to two seconds.
+    const hosts = await eventually(
+      async () => (await stack.hosts()).filter(({ metadata }) => metadata['user_id'] === user),
+      (listed) => listed.length > 0,
+      async () => {},
+    );
     expect(hosts).toMatchObject([{ ip: instance.pod_dns, metadata: { instance_id: instance.instance_id } }]);
     expect(await stack.version(route, route.token)).toBe(200);
   });

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../contract/eventually.ts';
 import { newUser, type Operation, Stack } from './kit.ts';
 
@@ -14,6 +14,8 @@ async function heldBack<T>(work: () => Promise<T>): Promise<T> {
     await stack.start('poller');
   }
 }
+
+beforeAll(() => stack.warm(8));
 
 describe('what breaks heals, undoes itself, or says why', () => {
   test('a pod that was evicted comes back by itself, on its own volumes', async () => {

@@ -211,6 +211,21 @@ export class Stack {
     return rows[0];
   }
 
+  /** Has so many slots warm, by as many sweeps as it takes. */
+  async warm(wanted: number): Promise<void> {
+    const count = async () => {
+      const [row] = await this.sql<{ n: number }>(`select count(*)::int as n from slot where state = 'warm'`);
+      if ((row?.n ?? 0) < wanted) await this.invoke('sweep', {});
+      return row?.n ?? 0;
+    };
+    await eventually(
+      count,
+      (n) => n >= wanted,
+      () => new Promise((done) => setTimeout(done, 500)),
+      60_000,
+    );
+  }
+
   async alerts(subject: string): Promise<string[]> {
     const rows = await this.sql<{ message: string }>(
       `select after ->> 'message' as message from history where subject = $1 and action = 'alert' order by seq`,

@@ -11,7 +11,7 @@ const WORDS = 'this department has no licence for assistants';
 
 describe('what the cluster refuses', () => {
   test('only the identity of recycle can delete claims; none but step and recycle delete pods', async () => {
-    const may = async (identity: string, verb: string, resource: string) => {
+    const may = async (identity: string, resource: 'claims' | 'pods') => {
       const client = new KubeClient({
         url: stack.env('WARREN_KUBE_URL'),
         ca: Buffer.from(stack.env('WARREN_KUBE_CA'), 'base64').toString(),
@@ -46,6 +46,7 @@ describe('what the cluster refuses', () => {
   describe('an admission policy refuses a gate', () => {
     const user = newUser('refused');
     beforeAll(async () => {
+      await stack.warm(1);
       await stack.admin.must('POST', POLICY, {
         metadata: { name: 'no-licence' },
         spec: {

@@ -11,6 +11,9 @@ export interface TestedPatch {
   readonly holds: () => Promise<boolean | null>;
 }
 
+/** What the API server says of a patch that does not fit the object; anything else of a 422 is a refusal's own words. */
+const DOES_NOT_FIT = 'the server rejected our request due to an error in our request';
+
 /** The API server gives up after five races of its own; that says nothing about our tests. */
 const CONFLICTS_MAX = 3;
 
@@ -20,16 +23,16 @@ const CONFLICTS_MAX = 3;
  * admission's or validation's. @throws OutsideError, not unreachable, with the server's message for the latter.
  */
 export async function testedPatch(request: TestedPatch): Promise<'done' | 'refused' | 'gone'> {
-  let last: unknown;
+  const refusals: OutsideError[] = [];
   for (const operations of request.attempts) {
     const outcome = await attempt(request, operations);
     if (outcome === 'done' || outcome === 'gone') return outcome;
-    last = outcome.error;
+    refusals.push(outsideError(request.call, outcome.error));
     const holds = await request.holds();
     if (holds === null) return 'gone';
     if (!holds) return 'refused';
   }
-  throw outsideError(request.call, last);
+  throw refusals.find(({ message }) => !message.includes(DOES_NOT_FIT)) ?? refusals.at(-1);
 }
 
 async function attempt(
