@@ -146,7 +146,9 @@ export const verify: Step = {
   async run(context) {
     const { slot, instance, volumes } = holding(context);
     const token = deriveToken(context.keys, tokenSource(slot));
-    const [answer, claims] = await Promise.all([askVersion(context, slot, instance, token), readClaims(context, slot)]);
+    const answer = await askVersion(context, slot, instance, token);
+    // After the answer, not beside it: a claim that is taken away meanwhile must not be read before it goes.
+    const claims = await readClaims(context, slot);
     if (answer === 'unauthorized') return tokenRejected(context, slot, claims);
     if (answer === 'gone') return repin(context, `pod ${slot.pod_uid} went away`);
     const fault = judge(volumes, claims, (claim, recorded) => activeFault(claim, recorded, instance.instance_id));
