@@ -5,7 +5,7 @@ import type { DirectAnswer, HttpAnswer } from '../../src/lib/api/function.ts';
 import type { Problem } from '../../src/lib/api/problem.ts';
 import { cloneDatabase, type TestDatabase } from '../setup/database.ts';
 
-export const JWT_SECRET = 'a secret of the tests, 32 bytes at least';
+const JWT_SECRET = 'a secret of the tests, 32 bytes at least';
 const QUEUES = ['interactive', 'bulk', 'recycle'] as const;
 
 const HANDLERS = {
@@ -35,7 +35,7 @@ export interface Request {
   readonly authorization?: string | null;
 }
 
-export interface Reply<Body = Record<string, unknown>> {
+interface Reply<Body = Record<string, unknown>> {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Body;

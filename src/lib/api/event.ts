@@ -16,7 +16,7 @@ export interface HttpEvent {
 }
 
 /** A request may carry this much; a fleet's metadata does not need more, and JSON of this size parses in 1 ms. */
-export const BODY_LIMIT_BYTES = 64 * 1024;
+const BODY_LIMIT_BYTES = 64 * 1024;
 
 /** An HTTP event has a request context; everything else is a direct invocation. */
 export function isHttpEvent(event: unknown): event is HttpEvent {

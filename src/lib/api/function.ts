@@ -13,7 +13,7 @@ export interface Answer {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-export interface ApiCall<Input> {
+interface ApiCall<Input> {
   readonly input: Input;
   readonly caller: Caller;
   /** A request header by its lower-case name; undefined in a direct invocation. */

@@ -20,7 +20,7 @@ export interface RouteRow {
   readonly operation: RouteOperation | null;
 }
 
-export interface RouteOperation {
+interface RouteOperation {
   readonly operation_id: string;
   readonly kind: OperationKind;
   readonly status: OperationStatus;
