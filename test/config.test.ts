@@ -1,0 +1,33 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { loadConfig, masterKeys } from '../src/lib/config.ts';
+
+const DATABASE_URL = 'postgres://warren@127.0.0.1/warren';
+
+test('every variable that is read is explained in docs/configuration.md', () => {
+  const source = readFileSync('src/lib/config.ts', 'utf8');
+  const text = readFileSync('docs/configuration.md', 'utf8');
+  const names = [...source.matchAll(/^ {2}([A-Z][A-Z_]+): /gm)].map(([, name]) => name ?? '');
+  expect(names.length).toBeGreaterThan(20);
+  for (const name of names) expect(text, name).toContain(`\`${name}\``);
+});
+
+test('what is wrong is named, all of it at once', () => {
+  const wrong = { WARREN_PG_POOL_MAX: '0', WARREN_ADDRESS_MODE: 'pigeon' };
+  expect(() => loadConfig(wrong)).toThrow(/DATABASE_URL.*WARREN_PG_POOL_MAX.*WARREN_ADDRESS_MODE/);
+});
+
+test('a function must end before its lease', () => {
+  const times = { DATABASE_URL, WARREN_FUNCTION_SECONDS: '75', WARREN_LEASE_SECONDS: '75' };
+  expect(() => loadConfig(times)).toThrow(/WARREN_FUNCTION_SECONDS \(75\) must be below WARREN_LEASE_SECONDS/);
+});
+
+test('master keys: the first is current; short, repeated or broken ones are refused', () => {
+  const keysOf = (WARREN_MASTER_KEYS: string) => masterKeys(loadConfig({ DATABASE_URL, WARREN_MASTER_KEYS }));
+  const key = Buffer.alloc(32, 1).toString('base64');
+  expect(keysOf(`k1:${key},k0:${key}`)).toMatchObject({ current: 'k1' });
+  expect([...keysOf(`k1:${key},k0:${key}`).keys.keys()]).toEqual(['k1', 'k0']);
+  expect(() => keysOf(`k1:${key},k1:${key}`)).toThrow(/twice/);
+  expect(() => keysOf('k1:c2hvcnQ=')).toThrow(/under 32 bytes/);
+  expect(() => keysOf(key)).toThrow(/name:base64/);
+});
