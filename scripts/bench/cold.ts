@@ -42,6 +42,7 @@ async function bundle(source: string, outfile: string): Promise<string[]> {
   const {
     outputFileExtension: _extension,
     exclude: _exclude,
+    watch: _watch,
     ...options
   } = optionsOf({ processedInput: { commands: [] } });
   const { metafile } = await build({ ...options, absWorkingDir: root, entryPoints: [source], outfile, metafile: true });
