@@ -299,7 +299,7 @@ test('what the double owes a pod', () => {
   const deletionTimestamp = '2026-11-30T12:00:00Z';
   expect(dutyOf({ ...POD, metadata: { ...POD.metadata, deletionTimestamp } })).toBe('end');
   const stuck = { 'warren.dev/test-stuck': 'true' };
-  expect(dutyOf({ ...POD, metadata: { ...POD.metadata, deletionTimestamp, annotations: stuck } })).toBe('none');
+  expect(dutyOf({ ...POD, metadata: { ...POD.metadata, deletionTimestamp, annotations: stuck } })).toBe('keep');
 });
 
 test('mounts are followed to the claim or the key', () => {

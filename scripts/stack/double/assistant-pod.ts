@@ -86,6 +86,7 @@ export class AssistantPod {
     const pod = this.#pod;
     const duty = dutyOf(pod);
     if (duty === 'end') return await this.#end(pod);
+    if (duty === 'keep') return;
     if (duty === 'none') {
       this.#assistant?.kill();
       this.#assistant = undefined;

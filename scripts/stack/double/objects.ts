@@ -58,6 +58,8 @@ export type Duty =
   | 'hold'
   /** Its server runs and makes it Ready. */
   | 'run'
+  /** Leave everything as it is: the node is lost, and what runs on it may go on. */
+  | 'keep'
   /** End the server, then remove the pod, as a kubelet does. */
   | 'end';
 
@@ -67,7 +69,7 @@ export function dutyOf(pod: Pod): Duty {
   const fault = annotations['warren.dev/test-fault'];
   if (pod.metadata.deletionTimestamp !== undefined) {
     if (pod.spec.nodeName === undefined) return 'none';
-    return annotations['warren.dev/test-stuck'] === undefined ? 'end' : 'none';
+    return annotations['warren.dev/test-stuck'] === undefined ? 'end' : 'keep';
   }
   const statuses = pod.status?.containerStatuses ?? [];
   const areRunning = statuses.length > 0 && statuses.every((each) => each.state?.running !== undefined);
