@@ -10,7 +10,7 @@ const still = async () => {};
 type Meddling = { readonly on: string; readonly meddle: () => Promise<void>; done: boolean };
 const meddlings = new Map<string, Meddling>();
 
-async function meddle({ instance_id: id }: Run, moment: string): Promise<void> {
+async function meddle({ instance_id: id }: Run, moment: string): Promise<undefined> {
   const meddling = meddlings.get(id ?? '');
   if (meddling === undefined || meddling.done || meddling.on !== moment) return;
   meddling.done = true;

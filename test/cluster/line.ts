@@ -132,12 +132,12 @@ export async function startLine(stack: Stack, options: LineOptions = {}): Promis
   };
 }
 
-/** The same ports, with `before` called ahead of each call and `after` once it is done. */
+/** The same ports, with `before` called ahead of each call, and `after` with its answer once the call is done. */
 export function intercept(
   ports: Ports,
   hooks: {
-    before?: (call: string, args: readonly unknown[]) => Promise<void>;
-    after?: (call: string) => Promise<void>;
+    before?: (call: string) => Promise<string | undefined>;
+    after?: (call: string, before: string | undefined) => Promise<void>;
   },
 ): Ports {
   const wrap = <Port extends object>(name: string, port: Port): Port =>
@@ -147,9 +147,9 @@ export function intercept(
         if (typeof value !== 'function') return value;
         return async (...args: unknown[]) => {
           const call = `${name}.${String(property)}`;
-          await hooks.before?.(call, args);
+          const before = await hooks.before?.(call);
           const result: unknown = await Reflect.apply(value, target, args);
-          await hooks.after?.(call);
+          await hooks.after?.(call, before);
           return result;
         };
       },
