@@ -6,6 +6,8 @@ export async function migrate(databaseUrl: string): Promise<readonly string[]> {
   const done = await runner({
     databaseUrl,
     dir: join(import.meta.dirname, '..', 'migrations'),
+    // The schema's description and the checksums stand beside the migrations.
+    ignorePattern: '.*\\.txt',
     migrationsTable: 'migration',
     direction: 'up',
     singleTransaction: true,
