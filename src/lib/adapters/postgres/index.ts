@@ -105,7 +105,7 @@ function outside(error: unknown): unknown {
   const code = codeOf(error);
   const lost =
     UNREACHABLE.test(code) ||
-    /^(ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EHOSTUNREACH)/.test(code) ||
+    /^(ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH)/.test(code) ||
     /Connection terminated|timeout exceeded when trying to connect|Query read timeout/.test(error.message);
   if (!lost) return error;
   return new OutsideError('postgres', `PostgreSQL cannot be reached: ${error.message}`, {
