@@ -5,6 +5,7 @@ import type { InstanceRow, SlotRow } from '../saga/rows.ts';
 import type { CommitEffect, Saga, StepContext } from '../saga/step.ts';
 import { bind, holding, pin, verify } from './bind.ts';
 import { prepareSlot } from './prepare.ts';
+import { quarantine } from './quarantine.ts';
 import { ready } from './ready.ts';
 import { recycleOf } from './recycle.ts';
 import { register } from './register.ts';
@@ -66,35 +67,14 @@ async function freeSlot(sql: StepContext['sql'], context: StepContext, slot: Slo
   return { tell: [operation] };
 }
 
-/** Something foreign was seen on the volumes: nobody may delete or bind them before a person has looked. */
-async function quarantine(
-  sql: StepContext['sql'],
-  context: StepContext,
-  slot: SlotRow,
-  reason: string,
-): Promise<CommitEffect> {
-  await sql.query(
-    `update slot set state = 'quarantined', reason = $3 where shard_id = $1 and pod_index = $2 and state = 'held'`,
-    [slot.shard_id, slot.pod_index, reason],
-  );
-  await slotHistory(sql, context, slot, 'quarantined', reason);
-  return {};
-}
-
-async function slotHistory(
-  sql: StepContext['sql'],
-  context: StepContext,
-  slot: SlotRow,
-  state: string,
-  reason?: string,
-): Promise<void> {
+async function slotHistory(sql: StepContext['sql'], context: StepContext, slot: SlotRow, state: string): Promise<void> {
   await appendHistory(sql, {
     subject: slotSubject(slot),
     actor: context.operation.actor,
     role: 'system',
-    action: state === 'quarantined' ? 'alert' : state,
+    action: state,
     before: { state: slot.state },
-    after: { state, ...(reason === undefined ? {} : { code: 'slot_quarantined', message: reason }) },
+    after: { state },
     operation_id: context.operation.operation_id,
   });
 }

@@ -31,7 +31,11 @@ export async function collectRebinds(db: Database, entropy: Entropy, limits: Lim
       );
       return instance === undefined ? null : insertRebind(sql, entropy, limits, instance, 'its pod is gated (sweep)');
     });
-    if (operation !== null) tell.push(operation);
+    // One that pauses is shown when it is due: told before, it would be passed over until the next sweep.
+    if (operation !== null) {
+      const pause = (operation.due_at.getTime() - operation.created_at.getTime()) / 1000;
+      tell.push({ operation_id: operation.operation_id, kind: operation.kind, delay_seconds: pause });
+    }
   }
   return tell;
 }
