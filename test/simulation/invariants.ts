@@ -55,7 +55,7 @@ const SLOT_WAYS = new Set([
   'held→draining',
   'held→quarantined',
 ]);
-const RECYCLE_WAYS = new Set(['draining→warm', 'draining→quarantined']);
+const RECYCLE_WAYS = new Set(['draining→warm', 'draining→quarantined', 'planned→quarantined']);
 
 /** Invariants 3 and 4: the ways of a slot, and what must be true when it is warm again. */
 export function judgeSlots(before: RegistryView, after: RegistryView, world: FakeWorld, ledger: Ledger): void {
@@ -69,6 +69,7 @@ export function judgeSlots(before: RegistryView, after: RegistryView, world: Fak
       'the ways of a slot',
       () => `${key}: ${way}`,
     );
+    must(slot.state !== 'planned' || slot.volumes === null, 'a planned slot has no volumes', () => key);
     if (was.state === 'draining' && slot.state === 'warm') judgeWarmAgain(was, slot, ledger);
     if (slot.volumes !== null && (was.volumes === null || way === 'draining→warm')) judgeFresh(slot, world, ledger);
     if (was.adopted) must(slot.adopted && slot.state !== 'draining', 'invariant 3, adopted volumes stay', () => key);
