@@ -1,5 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import { appendFileSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { SendMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import pg from 'pg';
 import { killPart, startPart, stopPart } from '../../scripts/stack/client.ts';
 import { parseDotenv } from '../../scripts/stack/env.ts';
@@ -234,7 +236,28 @@ export class Stack {
     return rows.map(({ message }) => message);
   }
 
-  stop = (part: PartName): Promise<void> => stopPart(part, this.layout);
+  /**
+   * Ends a part. A poller that ends leaves a long poll open at the queues' server, which would swallow the next message
+   * and hide it for 25 s: a message about nothing is thrown in for it.
+   */
+  async stop(part: PartName): Promise<void> {
+    await stopPart(part, this.layout);
+    if (part !== 'poller') return;
+    const sqs = new SQSClient({
+      region: this.env('AWS_REGION'),
+      endpoint: this.env('AWS_ENDPOINT_URL_SQS'),
+      credentials: { accessKeyId: this.env('AWS_ACCESS_KEY_ID'), secretAccessKey: this.env('AWS_SECRET_ACCESS_KEY') },
+    });
+    for (const queue of ['INTERACTIVE', 'BULK', 'RECYCLE']) {
+      const message = {
+        QueueUrl: this.env(`WARREN_QUEUE_URL_${queue}`),
+        MessageBody: JSON.stringify({ operation_id: randomUUID() }),
+      };
+      await sqs.send(new SendMessageCommand(message));
+    }
+    sqs.destroy();
+  }
+
   start = (part: PartName): Promise<void> => startPart(part, this.layout);
 
   /** SIGKILL, and back after `downMs`. The oracle is told of an API server that may not have written its last lines. */

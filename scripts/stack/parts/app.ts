@@ -1,5 +1,6 @@
 // Warren itself, and what stands between its functions and the queues. The assistant double is here too:
 // it is a script of the stack.
+import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { join } from 'node:path';
@@ -69,7 +70,14 @@ const functions: Part = {
       String(context.ports.lambda),
     ],
     cwd: CHECKOUT,
-    env: { ...serviceEnvironment(context), SLS_TELEMETRY_DISABLED: '1' },
+    env: {
+      ...serviceEnvironment(context),
+      SLS_TELEMETRY_DISABLED: '1',
+      WARREN_BUILD_FOLDER: join(
+        '.cache',
+        `functions-${createHash('sha256').update(context.layout.dir).digest('hex').slice(0, 8)}`,
+      ),
+    },
   }),
   isReady: async (context) => (await accepts(context.ports.functions)) && (await accepts(context.ports.lambda)),
 };
