@@ -34,6 +34,9 @@ const Environment = z.object({
   WARREN_CREATE_DEADLINE_SECONDS: seconds(600),
   WARREN_OUTAGE_MAX_SECONDS: seconds(900),
   WARREN_IMAGE_GRACE_SECONDS: seconds(60),
+  WARREN_DRAIN_SECONDS: seconds(30),
+  WARREN_DRAIN_MAX_SECONDS: seconds(600),
+  WARREN_GRACE_DAYS: z.coerce.number().min(0).default(7),
   WARREN_WARM_SLOTS: z.coerce.number().int().min(0).default(20),
 });
 
@@ -46,6 +49,12 @@ export interface Limits {
   /** How long an image may fail to be pulled, or a container fail to be made, before it counts as terminal. */
   readonly image_grace_seconds: number;
   readonly warm_slots: number;
+  /** How long a route may be cached: what a drain waits at least … */
+  readonly drain_seconds: number;
+  /** … and how long it waits for running work at most. */
+  readonly drain_max_seconds: number;
+  /** Days a retired instance's volumes are kept. */
+  readonly grace_days: number;
 }
 
 export type Config = Readonly<z.infer<typeof Environment>>;
@@ -75,6 +84,9 @@ export function limitsOf(config: Config): Limits {
     outage_max_seconds: config.WARREN_OUTAGE_MAX_SECONDS,
     image_grace_seconds: config.WARREN_IMAGE_GRACE_SECONDS,
     warm_slots: config.WARREN_WARM_SLOTS,
+    drain_seconds: config.WARREN_DRAIN_SECONDS,
+    drain_max_seconds: config.WARREN_DRAIN_MAX_SECONDS,
+    grace_days: config.WARREN_GRACE_DAYS,
   });
 }
 

@@ -14,7 +14,18 @@ export type OperationStatus =
   | 'cancelled'
   | 'parked';
 /** Every kind of operation there is. */
-export const OPERATION_KINDS = ['create', 'rebind', 'recycle', 'warm_up', 'grow'] as const;
+export const OPERATION_KINDS = [
+  'create',
+  'stage',
+  'restore',
+  'retire',
+  'purge',
+  'snapshot',
+  'rebind',
+  'recycle',
+  'warm_up',
+  'grow',
+] as const;
 export type OperationKind = (typeof OPERATION_KINDS)[number];
 
 /** Statuses of an operation that holds the place of its subject (`queued` waits behind it; parked does not hold it). */

@@ -8,18 +8,13 @@ import type { Caller } from '../saga/commands.ts';
 import { appendHistory } from '../saga/history.ts';
 import { inFlight, insertOperation } from '../saga/operations.ts';
 import type { InstanceRow, OperationRow } from '../saga/rows.ts';
+import type { CommandCaller } from './accept.ts';
 import { allocateSlot } from './allocate.ts';
+import { recall, remember } from './idempotency.ts';
 
 export interface CreateInput {
   readonly user_id: string;
   readonly metadata?: Readonly<Record<string, unknown>> | undefined;
-}
-
-/** `Idempotency-Key` of a request: kept 24 h per actor and endpoint. */
-export interface Idempotency {
-  readonly key: string;
-  readonly endpoint: string;
-  readonly body_hash: string;
 }
 
 export interface Accepted {
@@ -44,15 +39,18 @@ interface AcceptDeps {
 export function acceptCreate(
   deps: AcceptDeps,
   input: CreateInput,
-  caller: Caller & { readonly idempotency?: Idempotency },
+  caller: CommandCaller,
 ): Promise<Accepted> {
   return deps.db.tx(async (sql) => {
     // Two requests for one user take turns here; the unique index stays the authority.
     await sql.query(`select pg_advisory_xact_lock(hashtextextended('user:' || $1, 0))`, [input.user_id]);
-    const repeated = await recall(sql, caller);
+    const repeated = await repeat(sql, caller);
     if (repeated !== null) return repeated;
     const accepted = (await present(sql, input)) ?? (await bear(sql, deps, input, caller));
-    await remember(sql, caller, accepted);
+    await remember(sql, caller, {
+      instance_id: accepted.instance.instance_id,
+      operation_id: accepted.operation?.operation_id ?? null,
+    });
     return accepted;
   });
 }
@@ -148,48 +146,15 @@ async function placeUser(sql: Sql, userId: string): Promise<SlotRef> {
 }
 
 /** What an earlier request with this key was answered, as it stands now. */
-async function recall(sql: Sql, caller: Caller & { readonly idempotency?: Idempotency }): Promise<Accepted | null> {
-  if (caller.idempotency === undefined) return null;
-  const { key, endpoint, body_hash } = caller.idempotency;
-  const [row] = await sql.query<{ body_hash: string; operation_id: string | null; instance_id: string }>(
-    `select body_hash, operation_id, instance_id from idempotency
-      where actor = $1 and endpoint = $2 and key = $3 and created_at > clock_now() - interval '24 hours'`,
-    [caller.actor, endpoint, key],
-  );
-  if (row === undefined) return null;
-  if (row.body_hash !== body_hash) throw reused(key, endpoint);
+async function repeat(sql: Sql, caller: CommandCaller): Promise<Accepted | null> {
+  const known = await recall(sql, caller);
+  if (known === null) return null;
   const [instance] = await sql.query<InstanceRow>('select * from instance_registry where instance_id = $1', [
-    row.instance_id,
+    known.instance_id,
   ]);
   const [operation] = await sql.query<OperationRow>('select * from operation where operation_id = $1', [
-    row.operation_id,
+    known.operation_id,
   ]);
-  if (instance === undefined) throw new Error(`instance ${row.instance_id} of a remembered request is gone`);
+  if (instance === undefined) throw new Error(`instance ${known.instance_id} of a remembered request is gone`);
   return { created: false, instance, operation: operation ?? null };
 }
-
-async function remember(
-  sql: Sql,
-  caller: Caller & { readonly idempotency?: Idempotency },
-  accepted: Accepted,
-): Promise<void> {
-  if (caller.idempotency === undefined) return;
-  const { key, endpoint, body_hash } = caller.idempotency;
-  const [row] = await sql.query<{ body_hash: string }>(
-    `insert into idempotency (actor, endpoint, key, body_hash, operation_id, instance_id)
-     values ($1, $2, $3, $4, $5, $6)
-     on conflict (actor, endpoint, key) do update
-       set body_hash = case when idempotency.created_at <= clock_now() - interval '24 hours'
-                            then excluded.body_hash else idempotency.body_hash end,
-           operation_id = excluded.operation_id, instance_id = excluded.instance_id, created_at = clock_now()
-     returning body_hash`,
-    [caller.actor, endpoint, key, body_hash, accepted.operation?.operation_id ?? null, accepted.instance.instance_id],
-  );
-  // Another request took the key meanwhile, with another body: this one is rolled back whole.
-  if (row?.body_hash !== body_hash) throw reused(key, endpoint);
-}
-
-const reused = (key: string, endpoint: string) =>
-  new WarrenError('idempotency_key_reused', `Idempotency-Key ${key} was used at ${endpoint} with another body`, {
-    errors: [{ path: 'header.idempotency-key', message: 'was used with another body in the last 24 hours' }],
-  });

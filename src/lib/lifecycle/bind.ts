@@ -67,7 +67,7 @@ export const bind: Step = {
     await ensureToken(context, slot, tokenSource(slot));
     const owner = ownerMarks(instance);
     const claims = await readClaims(context, slot);
-    const fault = judge(volumes, claims, (claim, recorded) =>
+    const fault = judgeClaims(volumes, claims, (claim, recorded) =>
       bindFault(claim, recorded, instance.instance_id, slot.adopted_at !== null),
     );
     if (fault !== null) return claimFailure(context, fault, claims);
@@ -103,12 +103,17 @@ function bound(context: StepContext, instance: InstanceRow, slot: SlotRow, uid: 
   return done({
     detail: `gate of pod ${uid} open`,
     commit: async (sql) => {
-      const rows = await sql.query(
+      const rows = await sql.query<{ observed_state: string }>(
         `update instance_registry
-            set observed_state = 'starting', observed_reason = null, pod_uid = $2, pod_ip = null,
+            set observed_state = case desired_state when 'active' then 'starting' else observed_state end,
+                observed_reason = case desired_state when 'active' then null else observed_reason end,
+                pod_uid = $2, pod_ip = null, bound_at = clock_now(),
                 revision = revision + 1, updated_at = clock_now()
-          where instance_id = $1 and desired_state = 'active' and observed_state in ('pending', 'starting', 'failed')
-          returning instance_id`,
+          where instance_id = $1
+            and (desired_state = 'active' and observed_state in ('pending', 'starting', 'failed')
+                 or desired_state = 'staged' and observed_state = 'restoring'
+                 or desired_state = 'retired' and observed_state <> 'retired')
+          returning observed_state`,
         [instance.instance_id, uid],
       );
       if (rows.length === 0) throw new Error(`instance ${instance.instance_id} is no longer being started`);
@@ -125,7 +130,7 @@ function bound(context: StepContext, instance: InstanceRow, slot: SlotRow, uid: 
         before: { desired_state: instance.desired_state, observed_state: instance.observed_state },
         after: {
           desired_state: instance.desired_state,
-          observed_state: 'starting',
+          observed_state: rows[0]?.observed_state,
           slot: `${slot.shard_id}/${slot.pod_index}`,
           pod_uid: uid,
         },
@@ -151,7 +156,7 @@ export const verify: Step = {
     const claims = await readClaims(context, slot);
     if (answer === 'unauthorized') return tokenRejected(context, slot, claims);
     if (answer === 'gone') return repin(context, `pod ${slot.pod_uid} went away`);
-    const fault = judge(volumes, claims, (claim, recorded) => activeFault(claim, recorded, instance.instance_id));
+    const fault = judgeClaims(volumes, claims, (claim, recorded) => activeFault(claim, recorded, instance.instance_id));
     if (fault !== null) return claimFailure(context, fault, claims);
     const recorded = volumes.map((volume) => withVolume(volume, claims.get(volume.name)?.volume_name ?? null));
     return done({
@@ -219,12 +224,9 @@ function repinWith(context: StepContext, reason: string, state: { rejected_token
 async function deleteBoundPod(context: StepContext): Promise<Outcome> {
   const { slot } = holding(context);
   if (slot.pod_uid === null) return done({ detail: 'no pod was pinned' });
-  if (slot.adopted_at !== null) {
-    const claims = await readClaims(context, slot);
-    const going = [...claims.values()].find((claim) => claim.terminating);
-    if (going !== undefined) {
-      return fail('claim_terminating', `claim ${going.name} is being deleted: pod ${podName(slot)} is left alone`);
-    }
+  const going = slot.adopted_at === null ? null : await terminatingClaim(context, slot);
+  if (going !== null) {
+    return fail('claim_terminating', `claim ${going} is being deleted: pod ${podName(slot)} is left alone`);
   }
   const deleted = await context.cluster.deletePod(podName(slot), slot.pod_uid);
   return done({ detail: `pod ${slot.pod_uid} ${deleted}` });
@@ -279,13 +281,19 @@ function ownerMarks(instance: InstanceRow): OwnerMarks {
   };
 }
 
-async function readClaims(context: StepContext, slot: SlotRow): Promise<ReadonlyMap<string, ClaimView>> {
+export async function readClaims(context: StepContext, slot: SlotRow): Promise<ReadonlyMap<string, ClaimView>> {
   const templates = slot.volumes?.map(({ template }) => template) ?? context.claimTemplates;
   const claims = await Promise.all(templates.map((template) => context.cluster.getClaim(claimName(template, slot))));
   return new Map(claims.filter((claim) => claim !== null).map((claim) => [claim.name, claim]));
 }
 
-function judge(
+/** Name of a claim of the slot that is going away: no pod of it may be deleted now (invariant 7). */
+export async function terminatingClaim(context: StepContext, slot: SlotRow): Promise<string | null> {
+  const claims = await readClaims(context, slot);
+  return [...claims.values()].find((claim) => claim.terminating)?.name ?? null;
+}
+
+export function judgeClaims(
   volumes: readonly RecordedVolume[],
   claims: ReadonlyMap<string, ClaimView>,
   rule: (claim: ClaimView | null, recorded: RecordedVolume) => { grade: 'foreign' | 'unfit'; message: string } | null,

@@ -49,12 +49,15 @@ async function activate(sql: StepContext['sql'], context: StepContext, registere
   const { instance, slot } = holding(context);
   const rows = await sql.query(
     `update instance_registry
-        set observed_state = 'active', observed_reason = null, last_error = null,
+        set desired_state = 'active', observed_state = 'active', observed_reason = null, last_error = null,
             activated_at = coalesce(activated_at, clock_now()),
             registered_at = case when $2 then clock_now() else registered_at end,
-            last_active_at = coalesce(last_active_at, clock_now()),
+            -- A restored assistant counts as active now, so that it is not staged again at once.
+            last_active_at = case when desired_state = 'staged' then clock_now() else coalesce(last_active_at, clock_now()) end,
             revision = revision + 1, updated_at = clock_now()
-      where instance_id = $1 and desired_state = 'active' and observed_state = 'starting' and pod_uid = $3
+      where instance_id = $1 and pod_uid = $3
+        and (desired_state = 'active' and observed_state = 'starting'
+             or desired_state = 'staged' and observed_state = 'restoring')
       returning instance_id`,
     [instance.instance_id, registered, slot.pod_uid],
   );
@@ -71,7 +74,7 @@ async function activate(sql: StepContext['sql'], context: StepContext, registere
     action: 'activated',
     before: { desired_state: instance.desired_state, observed_state: instance.observed_state },
     after: {
-      desired_state: instance.desired_state,
+      desired_state: 'active',
       observed_state: 'active',
       slot: `${slot.shard_id}/${slot.pod_index}`,
       pod_uid: slot.pod_uid,

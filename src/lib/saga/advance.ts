@@ -24,8 +24,9 @@ export function advance(input: AdvanceInput): StepCommit {
   const { context, outcome, saga } = input;
   const undoing = context.operation.status === 'undoing';
   if (outcome.kind === 'fail') {
-    if (undoing || input.force === 'park' || saga === undefined || saga.on_failure === 'park')
+    if (undoing || input.force === 'park' || saga === undefined || parks(saga, context.operation, outcome.error)) {
       return park(input, outcome);
+    }
     return goBack(
       input,
       saga,
@@ -53,6 +54,19 @@ export function advance(input: AdvanceInput): StepCommit {
       reset_attempt: true,
     },
   };
+}
+
+/** Whether nothing is taken back any more: the step is the point of no return, or comes after it. */
+export function isPastReturn(saga: Saga, step: string): boolean {
+  if (saga.point_of_no_return === undefined) return false;
+  const names = saga.steps.map(({ name }) => name);
+  return names.indexOf(step) >= names.indexOf(saga.point_of_no_return);
+}
+
+/** A cancel goes back where it still can; any other failure as the saga says. */
+function parks(saga: Saga, operation: OperationRow, error: OperationError): boolean {
+  if (isPastReturn(saga, operation.step)) return true;
+  return saga.on_failure === 'park' && error.code !== 'cancelled';
 }
 
 /** The next undo at or below `from`; the end of the undo when there is none. */
@@ -126,6 +140,19 @@ function park(input: AdvanceInput, outcome: Extract<Ending, { kind: 'fail' }>): 
       keep_lease: false,
       reset_attempt: true,
     },
+  };
+}
+
+/** An orderly pause: the runner looks again when the time has come. */
+export function afterLook(operation: OperationRow, outcome: Extract<Outcome, { kind: 'look' }>): NextRow {
+  return {
+    status: operation.status === 'undoing' ? 'undoing' : 'waiting',
+    step: operation.step,
+    state: { ...operation.state, ...outcome.state, tries: 0 },
+    due_in_ms: outcome.after_ms,
+    error: operation.error,
+    keep_lease: false,
+    reset_attempt: true,
   };
 }
 

@@ -1,13 +1,25 @@
+import type { Entropy } from '../domain/ids.ts';
 import type { Database, Sql } from '../ports.ts';
 import { finishStep, startStep } from './lease.ts';
-import { promoteQueued } from './operations.ts';
+import { insertOperation, promoteQueued } from './operations.ts';
 import type { OperationError, OperationRow, OperationState } from './rows.ts';
-import type { CommitEffect } from './step.ts';
+import type { CommitEffect, Outcome } from './step.ts';
 import type { Telling } from './tell.ts';
 
 /** Another runner took the operation: this one has nothing more to say. */
 export class LostLease extends Error {
   override readonly name = 'LostLease';
+}
+
+/** A commit found, under its locks, that the step must end otherwise; nothing of it stands. */
+export class Refused extends Error {
+  override readonly name = 'Refused';
+  readonly outcome: Outcome;
+
+  constructor(outcome: Outcome) {
+    super('the commit was refused');
+    this.outcome = outcome;
+  }
 }
 
 /** What a commit makes of the operation's own row. */
@@ -92,6 +104,7 @@ export interface StepCommit {
  */
 export function commitStep(
   db: Database,
+  entropy: Entropy,
   operation: OperationRow,
   commit: StepCommit,
 ): Promise<{ operation: OperationRow; tell: readonly Telling[] }> {
@@ -104,6 +117,7 @@ export function commitStep(
     if (ENDED.has(row.status)) {
       const promoted = await promoteQueued(sql, operation.subject);
       if (promoted !== null) tell.push(promoted);
+      else if (effect.follow !== undefined) tell.push((await insertOperation(sql, entropy, effect.follow)).operation);
     }
     return { operation: row, tell };
   });

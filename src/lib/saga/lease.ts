@@ -66,3 +66,11 @@ export async function stepsStarted(sql: Sql, operationId: string): Promise<Reado
   );
   return new Set(rows.map(({ step }) => step));
 }
+
+/** What the open row of the timeline waits for. */
+export async function noteDetail(sql: Sql, operationId: string, detail: string): Promise<void> {
+  await sql.query('update operation_step set detail = $2 where operation_id = $1 and finished_at is null', [
+    operationId,
+    detail,
+  ]);
+}

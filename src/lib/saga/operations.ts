@@ -24,7 +24,12 @@ export function queueOf(kind: OperationKind): QueueName {
     case 'recycle':
       return 'recycle';
     case 'warm_up':
+    case 'purge':
       return 'bulk';
+    case 'stage':
+    case 'restore':
+    case 'retire':
+    case 'snapshot':
     case 'create':
     case 'rebind':
     case 'grow':

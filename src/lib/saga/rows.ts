@@ -25,7 +25,10 @@ export interface InstanceRow {
   readonly registered_at: Date | null;
   readonly activated_at: Date | null;
   readonly retired_at: Date | null;
+  readonly purge_started_at: Date | null;
   readonly purge_after: Date | null;
+  readonly bound_at: Date | null;
+  readonly backup_waived: string | null;
   readonly metadata: Readonly<Record<string, unknown>>;
   readonly last_error: string | null;
 }
@@ -75,6 +78,15 @@ export interface OperationState {
   readonly rejected_tokens?: number;
   /** Retries since the last committed done or wait: the exponent of the back-off. */
   readonly tries?: number;
+  /** Since when a drain lasts, and since when no work was seen in it (RFC 3339). */
+  readonly drain_since?: string;
+  /** A rebuild's part: what its fresh slot still needs. */
+  readonly rebuild?: 'fill' | 'restart' | 'restarting' | 'filled';
+  /** The slot that a rebuild left, `07/13`, and where it went to. */
+  readonly left_slot?: string;
+  /** A retire: what the instance was wanted to be before, and whether it is started for its final snapshot. */
+  readonly retires_from?: DesiredState;
+  readonly starts?: boolean;
   /** The undo must not let recycle at these volumes: something foreign was seen on them. */
   readonly suspicious?: string;
   readonly parked_from?: 'do' | 'undo';
@@ -98,6 +110,7 @@ export interface OperationRow {
   readonly deadline_at: Date;
   readonly outage_ms: number;
   readonly cancel_requested: boolean;
+  readonly wake_requested: boolean;
   readonly actor: string;
   readonly reason: string | null;
   readonly input: Readonly<Record<string, unknown>>;

@@ -4,11 +4,11 @@ import type { OperationKind } from '../domain/states.ts';
 import type { MasterKeys } from '../domain/token.ts';
 import { OutsideError } from '../errors.ts';
 import type { AssistantPort, ClusterPort, Database, DiscoveryPort, QueuePort } from '../ports.ts';
-import { advance, afterRetry } from './advance.ts';
-import { commitStep, LostLease, writeOperation } from './commit.ts';
+import { advance, afterLook, afterRetry, isPastReturn } from './advance.ts';
+import { commitStep, LostLease, Refused, writeOperation } from './commit.ts';
 import { loadObservation, loadSubject } from './context.ts';
 import { GUARD_LOOK_MS, guardHeld, guardsHolding } from './guard.ts';
-import { stepsStarted, takeLease } from './lease.ts';
+import { noteDetail, stepsStarted, takeLease } from './lease.ts';
 import type { Proof } from './proof.ts';
 import type { OperationRow } from './rows.ts';
 import { fail, type Outcome, type Saga, type Step, type StepContext } from './step.ts';
@@ -144,7 +144,7 @@ function keyOf(step: Step, context: StepContext): ReturnType<NonNullable<Step['w
 /** Cancelled, late, or out of time: known before anything is done outside. */
 function verdictBeforeStep(saga: Saga, context: StepContext, undoing: boolean, leftMs: number): Outcome | null {
   const { operation, now } = context;
-  if (!undoing && operation.cancel_requested && saga.cancellable) {
+  if (!undoing && operation.cancel_requested && saga.cancellable && !isPastReturn(saga, operation.step)) {
     return fail('cancelled', `cancelled before step ${operation.step}`);
   }
   if (now >= operation.deadline_at) {
@@ -206,6 +206,7 @@ function outcomeOf(error: OutsideError): Outcome {
  */
 function commitOutcome(...[deps, saga, context, outcome, force]: Parameters<typeof settle>): Promise<Turn> {
   return settle(deps, saga, context, outcome, force).catch((error: unknown) => {
+    if (error instanceof Refused) return settle(deps, saga, context, error.outcome);
     const reason = unexpected(deps, context.operation, error);
     return settle(deps, saga, context, { kind: 'retry', reason });
   });
@@ -230,6 +231,15 @@ async function settle(
     };
     return { operation: waited.operation, tell: [...waited.tell, look], goOn: false };
   }
+  if (outcome.kind === 'look') {
+    const row = await deps.db.tx(async (sql) => {
+      await outcome.commit?.(sql, context);
+      await noteDetail(sql, operation.operation_id, outcome.detail);
+      return writeOperation(sql, operation, afterLook(operation, outcome));
+    });
+    const look = { operation_id: row.operation_id, kind: row.kind, delay_seconds: outcome.after_ms / 1000 };
+    return { operation: row, tell: [look], goOn: false };
+  }
   if (outcome.kind === 'retry') {
     const next = afterRetry(operation, outcome, deps.limits, (tries) =>
       fullJitter(deps.entropy, tries, RETRY_BASE_MS, RETRY_CAP_MS),
@@ -241,7 +251,7 @@ async function settle(
   const goesBack = outcome.kind === 'fail' || operation.status === 'undoing';
   const started = goesBack ? await stepsStarted(deps.db, operation.operation_id) : NONE;
   const commit = advance({ saga, context, outcome, started, limits: deps.limits, force: force ?? null });
-  const result = await commitStep(deps.db, operation, commit);
+  const result = await commitStep(deps.db, deps.entropy, operation, commit);
   return { ...result, goOn: commit.next.keep_lease };
 }
 

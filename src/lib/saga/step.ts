@@ -13,6 +13,7 @@ import type {
   ShardRow,
   SlotRow,
 } from './rows.ts';
+import type { NewOperation } from './operations.ts';
 import type { Telling } from './tell.ts';
 
 /** What a step may use of the world. Reads go through `sql`; writes of the registry only through an outcome's commit. */
@@ -47,6 +48,8 @@ export type Commit = (sql: Sql, context: StepContext) => Promise<CommitEffect | 
 /** What a commit leaves to do once it stands. */
 export interface CommitEffect {
   readonly tell?: readonly Telling[];
+  /** Follows on the same subject when this commit ends the operation and none is queued behind it. */
+  readonly follow?: NewOperation;
 }
 
 export type Outcome =
@@ -66,6 +69,14 @@ export type Outcome =
       /** Milliseconds after which the runner looks again although nothing was observed. */
       readonly look_again_ms: number;
       readonly detail: string;
+      readonly commit?: Commit;
+    }
+  | {
+      /** Nothing to wait on but time (a drain, a backup that runs): the runner looks again. */
+      readonly kind: 'look';
+      readonly after_ms: number;
+      readonly detail: string;
+      readonly state?: OperationState;
       readonly commit?: Commit;
     }
   | {
@@ -106,8 +117,12 @@ export interface Saga {
   readonly steps: readonly Step[];
   /** Whether a person may cancel it while it goes forward. */
   readonly cancellable: boolean;
-  /** What a failure does: go back over the steps, or stop where it is for an operator. */
+  /**
+   * What a failure does: go back over the steps, or stop where it is for an operator. A cancel always goes back.
+   */
   readonly on_failure: 'undo' | 'park';
+  /** From this step on nothing is taken back: a failure parks, and a cancel comes too late. */
+  readonly point_of_no_return?: string;
   /** Part of the commit that ends an undo (rolled back or cancelled). */
   undone?(sql: Sql, context: StepContext): Promise<CommitEffect | undefined>;
   /** Part of the commit that parks. */

@@ -1,6 +1,7 @@
 import { waitKey } from '../domain/observation.ts';
 import type { Database } from '../ports.ts';
 import { writeOperation } from './commit.ts';
+import { noteDetail } from './lease.ts';
 import type { OperationRow } from './rows.ts';
 import type { Outcome, StepContext } from './step.ts';
 import type { Telling } from './tell.ts';
@@ -40,11 +41,7 @@ export function commitWait(
       keep_lease: false,
       reset_attempt: true,
     });
-    // The timeline's open row says what is waited for.
-    await sql.query('update operation_step set detail = $2 where operation_id = $1 and finished_at is null', [
-      operation.operation_id,
-      outcome.detail,
-    ]);
+    await noteDetail(sql, operation.operation_id, outcome.detail);
     return { operation: waiting, tell: effect.tell ?? [] };
   });
 }

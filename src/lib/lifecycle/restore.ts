@@ -1,0 +1,62 @@
+import type { Limits } from '../config.ts';
+import type { Sql } from '../ports.ts';
+import { appendHistory } from '../saga/history.ts';
+import type { NewOperation } from '../saga/operations.ts';
+import type { CommitEffect, Saga, StepContext } from '../saga/step.ts';
+import { bind, holding, pin, verify } from './bind.ts';
+import { failInstance } from './create.ts';
+import { prepareSlot } from './prepare.ts';
+import { ready } from './ready.ts';
+import { fill, move, nextToken, restart, returnToOldSlot, volumes } from './rebuild.ts';
+import { register } from './register.ts';
+
+/**
+ * A staged assistant wakes. Are the volumes its own? → bound → Ready → verified → listed and active. When they are lost
+ * (or a person asks for it) it is rebuilt: the old slot is quarantined, a fresh one taken and filled from the snapshot,
+ * and its last restart mounts the next token, so that nothing late of the filling is accepted any more.
+ */
+export const restore: Saga = {
+  kind: 'restore',
+  cancellable: true,
+  on_failure: 'undo',
+  steps: [volumes, move, prepareSlot('held'), pin, bind, ready, verify, fill, nextToken, restart, register],
+  undone: rest,
+  parked: failInstance,
+};
+
+export const restoreOf = (instanceId: string, actor: string, limits: Limits): NewOperation => ({
+  subject: instanceId,
+  instance_id: instanceId,
+  kind: 'restore',
+  step: 'volumes',
+  actor,
+  input: { from: 'volumes' },
+  deadline_seconds: limits.create_deadline_seconds,
+});
+
+/** The commit that ends an undone restore: it rests where it rested; a failure is told, a cancel is none. */
+async function rest(sql: Sql, context: StepContext): Promise<CommitEffect> {
+  const { instance } = holding(context);
+  const { operation } = context;
+  const error = operation.error;
+  const cancelled = error?.code === 'cancelled';
+  const effect = operation.state.left_slot === undefined ? {} : await returnToOldSlot(sql, context);
+  const observed = cancelled ? 'staged' : 'failed';
+  await sql.query(
+    `update instance_registry
+        set observed_state = $2, observed_reason = $3, last_error = $4, pod_uid = null, pod_ip = null,
+            revision = revision + 1, updated_at = clock_now()
+      where instance_id = $1 and desired_state = 'staged'`,
+    [instance.instance_id, observed, cancelled ? null : (error?.code ?? null), cancelled ? null : (error?.message ?? null)],
+  );
+  await appendHistory(sql, {
+    subject: instance.instance_id,
+    actor: operation.actor,
+    role: 'system',
+    action: 'restore_undone',
+    before: { desired_state: instance.desired_state, observed_state: instance.observed_state },
+    after: { desired_state: 'staged', observed_state: observed, ...error },
+    operation_id: operation.operation_id,
+  });
+  return effect;
+}

@@ -1,0 +1,144 @@
+import type { Sql } from '../ports.ts';
+import { appendHistory } from '../saga/history.ts';
+import { done, type Saga, type Step, type StepContext } from '../saga/step.ts';
+import { backup } from './backup.ts';
+import { bind, holding, pin, verify } from './bind.ts';
+import { drain } from './drain.ts';
+import { deregister, stop, stopped } from './leave.ts';
+import { purgeOf } from './purge.ts';
+import { ready } from './ready.ts';
+
+/** From here on the route says 410: what waited behind another operation begins now. */
+const begin: Step = {
+  name: 'begin',
+  touches: 'nothing',
+  async run(context) {
+    const { instance } = holding(context);
+    return done({
+      state: { retires_from: instance.desired_state },
+      commit: async (sql) => {
+        await sql.query(
+          `update instance_registry set desired_state = 'retired', revision = revision + 1, updated_at = clock_now()
+            where instance_id = $1`,
+          [instance.instance_id],
+        );
+        await note(sql, context, 'retiring', 'retired', instance.observed_state);
+        return undefined;
+      },
+    });
+  },
+};
+
+/**
+ * Whether the assistant must be started (routed to by nobody) for its final snapshot: not when it runs, not when the
+ * backup is waived, and not when no bind came since its last snapshot.
+ */
+export function needsStart(context: StepContext, lastSnapshotAt: Date | null): boolean {
+  const { instance, slot, operation } = context;
+  if (instance === null || slot === null || slot.pod_uid !== null || isWaived(operation.input)) return false;
+  if (slot.adopted_at === null) return false;
+  return lastSnapshotAt === null || instance.bound_at === null || lastSnapshotAt < instance.bound_at;
+}
+
+export const isWaived = (input: Readonly<Record<string, unknown>>): boolean =>
+  typeof input['waive_backup'] === 'string' && input['waive_backup'] !== '';
+
+/** Decides once; the steps of an unrouted start then know. */
+const decide: Step = {
+  name: 'decide',
+  touches: 'nothing',
+  async run(context) {
+    const [row] = await context.sql.query<{ taken_at: Date }>(
+      'select max(created_at) as taken_at from snapshot where instance_id = $1',
+      [context.operation.instance_id],
+    );
+    const starts = needsStart(context, row?.taken_at ?? null);
+    return done({ detail: starts ? 'starts unrouted for its final snapshot' : 'needs no start', state: { starts } });
+  },
+};
+
+/** A step that only an unrouted start takes. */
+const ifStarting = (step: Step): Step => ({
+  ...step,
+  run: async (context) => (context.operation.state.starts === true ? step.run(context) : done({ detail: 'no start' })),
+});
+
+/**
+ * An assistant ends: nobody is sent there, what runs may end, a final snapshot that nothing changed after, its pod
+ * stops. Its user is free from then on; its volumes stay for the grace period.
+ */
+export const retire: Saga = {
+  kind: 'retire',
+  cancellable: true,
+  on_failure: 'park',
+  point_of_no_return: 'stop',
+  steps: [
+    begin,
+    deregister,
+    drain('go_on'),
+    decide,
+    ifStarting(pin),
+    ifStarting(bind),
+    ifStarting(ready),
+    ifStarting(verify),
+    backup,
+    stop,
+    stopped(bury),
+  ],
+  undone: goBack,
+};
+
+async function bury(sql: Sql, context: StepContext) {
+  const { instance } = holding(context);
+  const { operation } = context;
+  const waived = isWaived(operation.input) ? String(operation.input['waive_backup']) : null;
+  const days = Number(operation.input['grace_days'] ?? context.limits.grace_days);
+  await sql.query(
+    `update instance_registry
+        set observed_state = 'retired', observed_reason = null, retired_at = clock_now(),
+            purge_after = clock_now() + make_interval(secs => $2), backup_waived = $3,
+            pod_uid = null, pod_ip = null, registered_at = null, revision = revision + 1, updated_at = clock_now()
+      where instance_id = $1 and desired_state = 'retired'`,
+    [instance.instance_id, days * 86_400, waived],
+  );
+  await note(sql, context, 'retired', 'retired', 'retired', {
+    grace_days: days,
+    snapshot_ref: instance.snapshot_ref,
+    waive_backup: waived,
+  });
+  // Without a grace period the purge need not wait for the sweep.
+  return days === 0 ? { follow: purgeOf(instance.instance_id, context.limits) } : undefined;
+}
+
+/** A cancelled retire: the instance is what it was. */
+async function goBack(sql: Sql, context: StepContext): Promise<undefined> {
+  const { instance } = holding(context);
+  const desired = context.operation.state.retires_from ?? instance.desired_state;
+  await sql.query(
+    `update instance_registry set desired_state = $2, revision = revision + 1, updated_at = clock_now()
+      where instance_id = $1`,
+    [instance.instance_id, desired],
+  );
+  await note(sql, context, 'retire_undone', desired, instance.observed_state, { ...context.operation.error });
+  return undefined;
+}
+
+function note(
+  sql: Sql,
+  context: StepContext,
+  action: string,
+  desired: string,
+  observed: string,
+  more: Record<string, unknown> = {},
+): Promise<void> {
+  const { instance, operation } = context;
+  return appendHistory(sql, {
+    subject: operation.subject,
+    actor: operation.actor,
+    role: 'system',
+    action,
+    before: { desired_state: instance?.desired_state, observed_state: instance?.observed_state },
+    after: { desired_state: desired, observed_state: observed, ...more },
+    operation_id: operation.operation_id,
+  });
+}
