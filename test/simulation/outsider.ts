@@ -1,12 +1,12 @@
 import type { FakeClaim, FakeWorld } from '../fakes/cluster/index.ts';
 import type { SimulatedWorld } from './world.ts';
 
-/** Takes a running pod away, as an eviction does. */
-export function evict(world: SimulatedWorld, pick: number): string {
+/** Takes a running pod away, as an eviction does. Returns its name; null when none runs. */
+export function evict(world: SimulatedWorld, pick: number): string | null {
   const cluster = world.kubernetes.world;
   const running = [...cluster.pods.values()].filter((pod) => pod.node !== null && !pod.terminating);
   const pod = running[pick % Math.max(1, running.length)];
-  if (pod === undefined) return 'no pod runs';
+  if (pod === undefined) return null;
   cluster.deletePod(pod, 'outsider');
   return pod.name;
 }
