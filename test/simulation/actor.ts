@@ -1,6 +1,13 @@
 import { setImmediate } from 'node:timers/promises';
 import { type Dependency, OutsideError } from '../../src/lib/errors.ts';
-import type { AssistantPort, Database, DiscoveryPort, EventPort, QueuePort } from '../../src/lib/ports.ts';
+import type {
+  AssistantPort,
+  AssistantTarget,
+  Database,
+  DiscoveryPort,
+  EventPort,
+  QueuePort,
+} from '../../src/lib/ports.ts';
 
 /**
  * What befalls an actor at one of its outside calls: `stall`: it stops there until it is resumed; `crash`: it never
@@ -10,6 +17,8 @@ export interface Mishap {
   readonly mode: 'stall' | 'crash' | 'lose';
   /** How many points it passes first. */
   readonly at: number;
+  /** Only points right before a call of this name count; null: every point. */
+  readonly call: string | null;
 }
 
 export type Phase = 'before' | 'after' | 'hook';
@@ -75,6 +84,7 @@ export class Actor {
   async point(phase: Phase, name: string, dependency: Dependency | null): Promise<void> {
     const mishap = this.#mishap;
     if (mishap === null) return;
+    if (mishap.call !== null && !(phase === 'before' && name.startsWith(mishap.call))) return;
     this.#passed += 1;
     if (this.#passed <= mishap.at) return;
     if (mishap.mode === 'lose') {
@@ -107,10 +117,36 @@ export const discoveryOf = (port: DiscoveryPort, actor: Actor): DiscoveryPort =>
   assertHealthCheckNone: () => actor.call('discovery', 'health check', () => port.assertHealthCheckNone()),
 });
 
-export const assistantOf = (port: AssistantPort, actor: Actor): AssistantPort => ({
-  version: (address, token) =>
-    actor.call('assistant', `version at ${address.pod_ip}`, () => port.version(address, token)),
-});
+export const assistantOf = (port: AssistantPort, actor: Actor): AssistantPort => {
+  const call =
+    <Args extends readonly unknown[], T>(
+      name: string,
+      effect: (to: AssistantTarget, ...args: Args) => Promise<T>,
+    ): ((to: AssistantTarget, ...args: Args) => Promise<T>) =>
+    (to, ...args) =>
+      actor.call('assistant', `${name} at ${to.address.pod_ip}`, () => effect(to, ...args));
+  return {
+    version: (address, token) =>
+      actor.call('assistant', `version at ${address.pod_ip}`, () => port.version(address, token)),
+    health: call('health', (to) => port.health(to)),
+    agents: call('agents', (to) => port.agents(to)),
+    agentStatus: call('agent status', (to, agent: string) => port.agentStatus(to, agent)),
+    chats: call('chats', (to, agent) => port.chats(to, agent)),
+    cronJobs: call('cron jobs', (to, agent) => port.cronJobs(to, agent)),
+    cronState: call('cron state', (to, agent, job) => port.cronState(to, agent, job)),
+    heartbeat: call('heartbeat', (to, agent) => port.heartbeat(to, agent)),
+    startBackup: call('start backup', (to, request) => port.startBackup(to, request)),
+    backupJob: call('backup job', (to, job) => port.backupJob(to, job)),
+    activeBackup: call('active backup', (to) => port.activeBackup(to)),
+    cancelBackup: call('cancel backup', (to, job) => port.cancelBackup(to, job)),
+    backups: call('backups', (to) => port.backups(to)),
+    backup: call('backup', (to, id) => port.backup(to, id)),
+    exportRange: call('export', (to, id, from, until) => port.exportRange(to, id, from, until)),
+    deleteBackups: call('delete backups', (to, ids) => port.deleteBackups(to, ids)),
+    importArchive: call('import', (to, archive) => port.importArchive(to, archive)),
+    restoreBackup: call('restore', (to, id, agents) => port.restoreBackup(to, id, agents)),
+  };
+};
 
 export const queueOf = (port: QueuePort, actor: Actor): QueuePort => ({
   send: (queue, messages) => actor.call('queue', `send ${queue}`, () => port.send(queue, messages)),

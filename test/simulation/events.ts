@@ -27,12 +27,26 @@ export type Event =
 const pick = fc.nat(30);
 const seconds = fc.constantFrom(1, 2, 3, 6, 15, 21, 21, 30, 70);
 
-const mishap = fc.option(
-  fc.record({
-    mode: fc.constantFrom<Mishap['mode']>('stall', 'stall', 'stall', 'crash', 'lose'),
-    at: fc.oneof(fc.nat(8), fc.nat(40)),
-  }),
-  { nil: null, freq: 2 },
+const mode = fc.constantFrom<Mishap['mode']>('stall', 'stall', 'stall', 'crash', 'lose');
+/** The calls that matter most when they come late. */
+const call = fc.constantFrom(
+  'openGate',
+  'openGate',
+  'labelClaim',
+  'deletePod',
+  'deleteClaim',
+  'writeToken',
+  'version',
+  'register',
+  'deregister',
+  'growReplicas',
+  'send',
+);
+
+const mishap: fc.Arbitrary<Mishap | null> = fc.oneof(
+  { weight: 1, arbitrary: fc.constant(null) },
+  { weight: 2, arbitrary: fc.record({ mode, at: fc.oneof(fc.nat(8), fc.nat(40)), call: fc.constant(null) }) },
+  { weight: 2, arbitrary: fc.record({ mode, at: fc.constantFrom(0, 0, 0, 1, 2), call }) },
 );
 
 const one = (does: 'cancel' | 'redrive' | 'repeat' | 'drop' | 'evict' | 'swap' | 'label' | 'use') =>
@@ -55,8 +69,8 @@ const event: fc.Arbitrary<Event> = fc.oneof(
   { weight: 2, arbitrary: one('drop') },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('delay' as const), pick, seconds }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('relist' as const) }) },
-  { weight: 3, arbitrary: one('evict') },
-  { weight: 1, arbitrary: one('swap') },
+  { weight: 5, arbitrary: one('evict') },
+  { weight: 2, arbitrary: one('swap') },
   { weight: 1, arbitrary: one('label') },
   { weight: 1, arbitrary: one('use') },
   {
