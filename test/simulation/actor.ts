@@ -110,51 +110,22 @@ export class Actor {
   }
 }
 
-export const discoveryOf = (port: DiscoveryPort, actor: Actor): DiscoveryPort => ({
-  register: (entry) => actor.call('discovery', `register ${entry.ip}`, () => port.register(entry)),
-  deregister: (entry) => actor.call('discovery', `deregister ${entry.ip}`, () => port.deregister(entry)),
-  list: () => actor.call('discovery', 'list', () => port.list()),
-  assertHealthCheckNone: () => actor.call('discovery', 'health check', () => port.assertHealthCheckNone()),
-});
+/** A port as one actor has it: every call has its two points. */
+export function watched<Port extends object>(port: Port, dependency: Dependency, actor: Actor): Port {
+  return new Proxy(port, {
+    get(target, key) {
+      const member: unknown = Reflect.get(target, key);
+      if (typeof member !== 'function') return member;
+      return (...given: unknown[]) =>
+        actor.call(dependency, `${String(key)} ${textOf(given[0])}`, () => Reflect.apply(member, target, given));
+    },
+  });
+}
 
-export const assistantOf = (port: AssistantPort, actor: Actor): AssistantPort => {
-  const call =
-    <Args extends readonly unknown[], T>(
-      name: string,
-      effect: (to: AssistantTarget, ...args: Args) => Promise<T>,
-    ): ((to: AssistantTarget, ...args: Args) => Promise<T>) =>
-    (to, ...args) =>
-      actor.call('assistant', `${name} at ${to.address.pod_ip}`, () => effect(to, ...args));
-  return {
-    version: (address, token) =>
-      actor.call('assistant', `version at ${address.pod_ip}`, () => port.version(address, token)),
-    health: call('health', (to) => port.health(to)),
-    agents: call('agents', (to) => port.agents(to)),
-    agentStatus: call('agent status', (to, agent: string) => port.agentStatus(to, agent)),
-    chats: call('chats', (to, agent) => port.chats(to, agent)),
-    cronJobs: call('cron jobs', (to, agent) => port.cronJobs(to, agent)),
-    cronState: call('cron state', (to, agent, job) => port.cronState(to, agent, job)),
-    heartbeat: call('heartbeat', (to, agent) => port.heartbeat(to, agent)),
-    startBackup: call('start backup', (to, request) => port.startBackup(to, request)),
-    backupJob: call('backup job', (to, job) => port.backupJob(to, job)),
-    activeBackup: call('active backup', (to) => port.activeBackup(to)),
-    cancelBackup: call('cancel backup', (to, job) => port.cancelBackup(to, job)),
-    backups: call('backups', (to) => port.backups(to)),
-    backup: call('backup', (to, id) => port.backup(to, id)),
-    exportRange: call('export', (to, id, from, until) => port.exportRange(to, id, from, until)),
-    deleteBackups: call('delete backups', (to, ids) => port.deleteBackups(to, ids)),
-    importArchive: call('import', (to, archive) => port.importArchive(to, archive)),
-    restoreBackup: call('restore', (to, id, agents) => port.restoreBackup(to, id, agents)),
-  };
-};
-
-export const queueOf = (port: QueuePort, actor: Actor): QueuePort => ({
-  send: (queue, messages) => actor.call('queue', `send ${queue}`, () => port.send(queue, messages)),
-});
-
-export const eventsOf = (port: EventPort, actor: Actor): EventPort => ({
-  publish: (events) => actor.call('events', 'publish', () => port.publish(events)),
-});
+function textOf(value: unknown): string {
+  if (typeof value === 'string') return value;
+  return value !== null && typeof value === 'object' && 'ip' in value ? String(value.ip) : '';
+}
 
 /** Every transaction is a place to stop too, but never inside one. */
 export const databaseOf = (db: Database, actor: Actor): Database => ({
