@@ -7,7 +7,7 @@ export default defineConfig({
     globalSetup: ['test/cluster/setup.ts'],
     pool: 'forks',
     fileParallelism: false,
-    testTimeout: 90_000,
-    hookTimeout: 120_000,
+    testTimeout: 100_000,
+    hookTimeout: 150_000,
   },
 });

@@ -17,7 +17,10 @@ export function clusterOfOperator(namespace: string): ClusterOptions {
     const options: { headers: Record<string, string> } = { headers: {} };
     await config.applyToHTTPSOptions(options);
     const value = options.headers['Authorization'];
-    if (value === undefined) throw new Error(`the user of KUBECONFIG has no token for ${cluster.server} (client certificates are not supported)`);
+    if (value === undefined)
+      throw new Error(
+        `the user of KUBECONFIG has no token for ${cluster.server} (client certificates are not supported)`,
+      );
     return value;
   };
   const ca = cluster.caData === undefined ? undefined : Buffer.from(cluster.caData, 'base64').toString('utf8');

@@ -5,7 +5,7 @@ import { runOracle } from '../test/oracle/index.ts';
 import { parseDotenv } from './stack/env.ts';
 import { layoutFrom } from './stack/layout.ts';
 
-const { values } = parseArgs({ options: { settle: { type: 'string', default: '60' }, running: { type: 'boolean' } } });
+const { values } = parseArgs({ options: { settle: { type: 'string', default: '75' }, running: { type: 'boolean' } } });
 const { envFile } = layoutFrom(process.env);
 const env = { ...(existsSync(envFile) ? parseDotenv(readFileSync(envFile, 'utf8')) : {}), ...process.env };
 const found = await runOracle(env, { settleMs: Number(values.settle) * 1000, running: values.running ?? false });

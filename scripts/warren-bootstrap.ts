@@ -7,13 +7,13 @@ import { parseArgs } from 'node:util';
 import { createCluster } from '../src/lib/adapters/kubernetes/index.ts';
 import { createDatabase } from '../src/lib/adapters/postgres/index.ts';
 import { createQueue } from '../src/lib/adapters/sqs/index.ts';
+import { claimCluster } from '../src/lib/bootstrap/cluster.ts';
+import { layOutShards, SLOTS_PER_SHARD, shardsFor } from '../src/lib/bootstrap/shards.ts';
 import { limitsOf, loadConfig } from '../src/lib/config.ts';
 import { systemEntropy } from '../src/lib/domain/ids.ts';
 import type { Database } from '../src/lib/ports.ts';
 import { tell } from '../src/lib/saga/tell.ts';
 import { parseShardTemplate } from '../src/lib/shard-template.ts';
-import { claimCluster } from '../src/lib/bootstrap/cluster.ts';
-import { layOutShards, SLOTS_PER_SHARD, shardsFor } from '../src/lib/bootstrap/shards.ts';
 import { topUpWarm } from '../src/lib/sweep/warm.ts';
 import { clusterOfOperator } from './cluster-of-operator.ts';
 import { migrate } from './migrate.ts';
@@ -58,7 +58,11 @@ async function main(): Promise<void> {
     const laid = await layOutShards(db, template, shards);
     console.error(`shards: ${laid.shards} of ${SLOTS_PER_SHARD} slots (template ${laid.template_version})`);
     const warming = await topUpWarm(db, systemEntropy, { ...limitsOf(config), warm_slots: warm });
-    const { WARREN_QUEUE_URL_INTERACTIVE: interactive, WARREN_QUEUE_URL_BULK: bulk, WARREN_QUEUE_URL_RECYCLE: recycle } = config;
+    const {
+      WARREN_QUEUE_URL_INTERACTIVE: interactive,
+      WARREN_QUEUE_URL_BULK: bulk,
+      WARREN_QUEUE_URL_RECYCLE: recycle,
+    } = config;
     if (interactive !== undefined && bulk !== undefined && recycle !== undefined) {
       const queue = createQueue({ region: config.AWS_REGION, urls: { interactive, bulk, recycle } });
       await tell({ db, queue }, warming);

@@ -63,7 +63,7 @@ export class WarrenError extends Error {
   }
 }
 
-export type Dependency = 'postgres' | 'kubernetes' | 'discovery' | 'assistant' | 'queue' | 'events';
+export type Dependency = 'postgres' | 'kubernetes' | 'discovery' | 'assistant' | 'object_store' | 'queue' | 'events';
 
 /**
  * An outside call that did not give its answer. `unreachable`: nobody answered, or answered "not now" (time-out,
@@ -75,18 +75,27 @@ export class OutsideError extends Error {
   readonly unreachable: boolean;
   readonly status: number | null;
   readonly retryAfterMs: number | null;
+  /** What the other side meant, where a caller decides by it; the ports name the codes. */
+  readonly code: string | null;
   override readonly name = 'OutsideError';
 
   constructor(
     dependency: Dependency,
     message: string,
-    options: { unreachable: boolean; status?: number | null; retryAfterMs?: number | null; cause?: unknown },
+    options: {
+      unreachable: boolean;
+      status?: number | null;
+      retryAfterMs?: number | null;
+      code?: string | null;
+      cause?: unknown;
+    },
   ) {
     super(message, { cause: options.cause });
     this.dependency = dependency;
     this.unreachable = options.unreachable;
     this.status = options.status ?? null;
     this.retryAfterMs = options.retryAfterMs ?? null;
+    this.code = options.code ?? null;
   }
 }
 

@@ -3,7 +3,8 @@
  * test/fakes; one contract suite runs on both. Calls throw OutsideError; an answer that is part of the protocol
  * (gone, refused by a test) is a value, not an error.
  */
-import type { SlotRef } from './domain/names.ts';
+export type * from './ports-assistant.ts';
+export type * from './ports-object-store.ts';
 
 /** One transaction, or the pool: parameters are `$1…`; rows come as the columns are named. */
 export interface Sql {
@@ -148,17 +149,6 @@ export interface DiscoveryPort {
   list(): Promise<readonly DiscoveryEntry[]>;
   /** Health check NONE on the service's cluster: a registered pod must not turn unhealthy by the server's own probe. */
   assertHealthCheckNone(): Promise<void>;
-}
-
-/** Where an assistant is reached, by the configured address mode. */
-export interface AssistantAddress {
-  readonly slot: SlotRef;
-  readonly pod_ip: string | null;
-}
-
-export interface AssistantPort {
-  /** GET /api/version. `unauthorized`: 401, the assistant runs with another token. @throws OutsideError unreachable. */
-  version(address: AssistantAddress, token: string): Promise<{ version: string } | 'unauthorized'>;
 }
 
 export type QueueName = 'interactive' | 'bulk' | 'recycle';

@@ -272,7 +272,7 @@ export class Stack {
   }
 
   /** The oracle's findings, as text; the good answer is empty. */
-  async oracle(settleMs = 60_000): Promise<string[]> {
+  async oracle(settleMs = 75_000): Promise<string[]> {
     const found = await runOracle(this.variables, { settleMs });
     return found.map(({ rule, message }) => `${rule}: ${message}`);
   }

@@ -5,6 +5,7 @@ import { agreement, ended } from './rules/agreement.ts';
 import { chain } from './rules/chain.ts';
 import { claimDeletions, podDeletions, replicas, untestedWrites, volumeReleases } from './rules/deletions.ts';
 import { activations, gates, labels } from './rules/gates.ts';
+import { marks } from './rules/marks.ts';
 import { owners, things } from './rules/owners.ts';
 import { recording, slotsNow, tokens } from './rules/recycling.ts';
 
@@ -20,12 +21,16 @@ const ALWAYS: readonly Rule[] = [
   podDeletions,
   replicas,
   untestedWrites,
+  marks,
   recording,
   chain,
 ];
 
 /** What is true when there is nothing left to do. */
 const AT_REST: readonly Rule[] = [ended, agreement, slotsNow, tokens];
+
+/** A sweep comes every minute, and discovery's list lags. */
+const SETTLE_MS = 75_000;
 
 export interface OracleOptions {
   /** How long the system may take to come to rest; milliseconds. */
@@ -38,11 +43,11 @@ export interface OracleOptions {
 export const judge = (evidence: Evidence): Finding[] => [...ALWAYS, ...AT_REST].flatMap((rule) => rule(evidence));
 
 /**
- * Judges a stack by the API server's audit log, raw SQL and discovery: invariants 1–4, 6 and 7 of the design over time,
+ * Judges a stack by the API server's audit log, raw SQL and discovery: invariants 1–4, 6, 7 and 14 of the design over time,
  * and whether all agree at rest. An empty answer is the good one. @throws Error when something cannot be read.
  */
 export async function runOracle(env: Environment, options: OracleOptions = {}): Promise<Finding[]> {
-  const deadline = performance.now() + (options.settleMs ?? 60_000);
+  const deadline = performance.now() + (options.settleMs ?? SETTLE_MS);
   for (;;) {
     const evidence = await readEvidence(env);
     const resting = options.running === true ? [] : AT_REST.flatMap((rule) => rule(evidence));

@@ -228,6 +228,16 @@ const tampered: readonly (readonly [string, string, (tale: Story) => Evidence])[
       }),
   ],
   [
+    'mark',
+    'a mark written over whatever stood there',
+    (tale) =>
+      append(tale, {
+        user: 'warren-sweep',
+        resource: 'configmaps',
+        object: { metadata: { name: 'warren-owner', uid: 'mark' } },
+      }),
+  ],
+  [
     'recording',
     'a warm slot whose old claims are not gone',
     (tale) => edit(tale, ({ verb, object }) => verb === 'update' && object?.metadata.finalizers?.length === 0, null),

@@ -1,6 +1,13 @@
 import { setImmediate } from 'node:timers/promises';
 import { type Dependency, OutsideError } from '../../src/lib/errors.ts';
-import type { AssistantPort, Database, DiscoveryPort, EventPort, QueuePort } from '../../src/lib/ports.ts';
+import type {
+  AssistantPort,
+  AssistantTarget,
+  Database,
+  DiscoveryPort,
+  EventPort,
+  QueuePort,
+} from '../../src/lib/ports.ts';
 
 /**
  * What befalls an actor at one of its outside calls: `stall`: it stops there until it is resumed; `crash`: it never
@@ -10,6 +17,8 @@ export interface Mishap {
   readonly mode: 'stall' | 'crash' | 'lose';
   /** How many points it passes first. */
   readonly at: number;
+  /** Only points right before a call of this name count; null: every point. */
+  readonly call: string | null;
 }
 
 export type Phase = 'before' | 'after' | 'hook';
@@ -75,6 +84,7 @@ export class Actor {
   async point(phase: Phase, name: string, dependency: Dependency | null): Promise<void> {
     const mishap = this.#mishap;
     if (mishap === null) return;
+    if (mishap.call !== null && !(phase === 'before' && name.startsWith(mishap.call))) return;
     this.#passed += 1;
     if (this.#passed <= mishap.at) return;
     if (mishap.mode === 'lose') {
@@ -100,25 +110,22 @@ export class Actor {
   }
 }
 
-export const discoveryOf = (port: DiscoveryPort, actor: Actor): DiscoveryPort => ({
-  register: (entry) => actor.call('discovery', `register ${entry.ip}`, () => port.register(entry)),
-  deregister: (entry) => actor.call('discovery', `deregister ${entry.ip}`, () => port.deregister(entry)),
-  list: () => actor.call('discovery', 'list', () => port.list()),
-  assertHealthCheckNone: () => actor.call('discovery', 'health check', () => port.assertHealthCheckNone()),
-});
+/** A port as one actor has it: every call has its two points. */
+export function watched<Port extends object>(port: Port, dependency: Dependency, actor: Actor): Port {
+  return new Proxy(port, {
+    get(target, key) {
+      const member: unknown = Reflect.get(target, key);
+      if (typeof member !== 'function') return member;
+      return (...given: unknown[]) =>
+        actor.call(dependency, `${String(key)} ${textOf(given[0])}`, () => Reflect.apply(member, target, given));
+    },
+  });
+}
 
-export const assistantOf = (port: AssistantPort, actor: Actor): AssistantPort => ({
-  version: (address, token) =>
-    actor.call('assistant', `version at ${address.pod_ip}`, () => port.version(address, token)),
-});
-
-export const queueOf = (port: QueuePort, actor: Actor): QueuePort => ({
-  send: (queue, messages) => actor.call('queue', `send ${queue}`, () => port.send(queue, messages)),
-});
-
-export const eventsOf = (port: EventPort, actor: Actor): EventPort => ({
-  publish: (events) => actor.call('events', 'publish', () => port.publish(events)),
-});
+function textOf(value: unknown): string {
+  if (typeof value === 'string') return value;
+  return value !== null && typeof value === 'object' && 'ip' in value ? String(value.ip) : '';
+}
 
 /** Every transaction is a place to stop too, but never inside one. */
 export const databaseOf = (db: Database, actor: Actor): Database => ({

@@ -34,6 +34,8 @@ export function layOutCluster(kubernetes: FakeKubernetes): void {
   for (const shardId of shardIds) {
     const pod = podName({ shard_id: shardId, pod_index: 0 });
     const first = world.claims.get(claimsOf(pod)[0]?.name ?? '');
+    // An earlier token stands before it: a kubelet that lags would mount that one.
+    world.setToken(shardId, pod, `of-an-earlier-life-${pod}`);
     world.setToken(shardId, pod, tokenOf(first?.uid ?? '', 1));
   }
 }

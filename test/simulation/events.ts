@@ -3,7 +3,7 @@ import type { Mishap } from './actor.ts';
 import { USERS } from './base.ts';
 import { FAULTS, type Fault } from './faults.ts';
 
-/** One thing that happens. `pick` chooses among what there is, modulo its number; with nothing to choose, nothing happens. */
+/** One thing that happens. `pick` chooses among what there is, modulo its number. */
 export type Event =
   | { readonly do: 'create'; readonly user: number }
   | { readonly do: 'cancel' | 'redrive'; readonly pick: number }
@@ -25,14 +25,28 @@ export type Event =
   | { readonly do: 'fault'; readonly fault: Fault; readonly pick: number; readonly seconds: number };
 
 const pick = fc.nat(30);
-const seconds = fc.constantFrom(1, 3, 6, 15, 21, 30, 70, 150);
+const seconds = fc.constantFrom(1, 2, 3, 6, 15, 21, 21, 30, 70);
 
-const mishap = fc.option(
-  fc.record({
-    mode: fc.constantFrom<Mishap['mode']>('stall', 'stall', 'stall', 'crash', 'lose'),
-    at: fc.oneof(fc.nat(8), fc.nat(40)),
-  }),
-  { nil: null, freq: 2 },
+const mode = fc.constantFrom<Mishap['mode']>('stall', 'stall', 'stall', 'crash', 'lose');
+/** The calls that matter most when they come late. */
+const call = fc.constantFrom(
+  'openGate',
+  'openGate',
+  'labelClaim',
+  'deletePod',
+  'deleteClaim',
+  'writeToken',
+  'version',
+  'register',
+  'deregister',
+  'growReplicas',
+  'send',
+);
+
+const mishap: fc.Arbitrary<Mishap | null> = fc.oneof(
+  { weight: 1, arbitrary: fc.constant(null) },
+  { weight: 2, arbitrary: fc.record({ mode, at: fc.oneof(fc.nat(8), fc.nat(40)), call: fc.constant(null) }) },
+  { weight: 2, arbitrary: fc.record({ mode, at: fc.constantFrom(0, 0, 0, 1, 2), call }) },
 );
 
 const one = (does: 'cancel' | 'redrive' | 'repeat' | 'drop' | 'evict' | 'swap' | 'label' | 'use') =>
@@ -55,8 +69,8 @@ const event: fc.Arbitrary<Event> = fc.oneof(
   { weight: 2, arbitrary: one('drop') },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('delay' as const), pick, seconds }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('relist' as const) }) },
-  { weight: 3, arbitrary: one('evict') },
-  { weight: 1, arbitrary: one('swap') },
+  { weight: 5, arbitrary: one('evict') },
+  { weight: 2, arbitrary: one('swap') },
   { weight: 1, arbitrary: one('label') },
   { weight: 1, arbitrary: one('use') },
   {

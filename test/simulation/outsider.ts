@@ -1,12 +1,12 @@
 import type { FakeClaim, FakeWorld } from '../fakes/cluster/index.ts';
 import type { SimulatedWorld } from './world.ts';
 
-/** Takes a running pod away, as an eviction does. */
-export function evict(world: SimulatedWorld, pick: number): string {
+/** Takes a running pod away, as an eviction does. Returns its name; null when none runs. */
+export function evict(world: SimulatedWorld, pick: number): string | null {
   const cluster = world.kubernetes.world;
   const running = [...cluster.pods.values()].filter((pod) => pod.node !== null && !pod.terminating);
   const pod = running[pick % Math.max(1, running.length)];
-  if (pod === undefined) return 'no pod runs';
+  if (pod === undefined) return null;
   cluster.deletePod(pod, 'outsider');
   return pod.name;
 }
@@ -48,9 +48,12 @@ export function useClaim(world: SimulatedWorld, pick: number): string {
   return `${claim.name} ${claim.uid}`;
 }
 
+/** Half of the picks fall on claims of pods that are being started: there a change has the most to say. */
 function claimAt(cluster: FakeWorld, pick: number): FakeClaim | null {
-  const claims = [...cluster.claims.values()];
-  return claims[pick % Math.max(1, claims.length)] ?? null;
+  const starting = [...cluster.pods.values()].filter((pod) => !pod.gated && !pod.ready);
+  const theirs = starting.flatMap((pod) => cluster.claimsOf(pod));
+  const claims = pick % 2 === 1 && theirs.length > 0 ? theirs : [...cluster.claims.values()];
+  return claims[Math.floor(pick / 2) % Math.max(1, claims.length)] ?? null;
 }
 
 function meddle(world: SimulatedWorld, claim: FakeClaim): void {

@@ -10,7 +10,7 @@ import type { SimulatedWorld } from './world.ts';
 
 const CALLER = { actor: 'schedule', role: 'operator' };
 
-/** Lets one event happen. @throws Violation. */
+/** Lets one event happen; where there is nothing for it to happen to, something useful does. @throws Violation. */
 export async function play(world: SimulatedWorld, event: Event): Promise<void> {
   const note = (what: string) => world.trace.add(`${textOf(event)}${what === '' ? '' : `: ${what}`}`);
   switch (event.do) {
@@ -25,8 +25,9 @@ export async function play(world: SimulatedWorld, event: Event): Promise<void> {
       return deliver(world, event, note);
     case 'resume': {
       const parked = at(world.parked, event.pick);
-      note(parked?.actor.name ?? 'nobody stands still');
-      return parked === null ? undefined : world.resume(parked, event.mishap);
+      if (parked === null) return play(world, { ...event, do: 'deliver' });
+      note(parked.actor.name);
+      return world.resume(parked, event.mishap);
     }
     case 'sweep':
       note('');
@@ -64,9 +65,12 @@ export async function play(world: SimulatedWorld, event: Event): Promise<void> {
     case 'flow':
       note('');
       return flow(world, event.rounds);
-    case 'evict':
-      note(evict(world, event.pick));
+    case 'evict': {
+      const pod = evict(world, event.pick);
+      if (pod === null) return play(world, { do: 'flow', rounds: 2 });
+      note(pod);
       break;
+    }
     case 'swap':
       note(swapClaim(world, event.pick));
       break;
@@ -107,14 +111,13 @@ async function deliver(
   const next = world.mailbox.next();
   if (next !== null && next > world.clock.now) world.advance(next - world.clock.now);
   const message = at(world.mailbox.visible(), event.pick);
+  if (message === null) return play(world, { do: 'create', user: event.pick % USERS.length });
   note(
-    message === null
-      ? 'no message'
-      : message.queue === 'observations'
-        ? `observation ${message.observation.name}`
-        : world.trace.nameOf(message.operation_id),
+    message.queue === 'observations'
+      ? `observation ${message.observation.name}`
+      : world.trace.nameOf(message.operation_id),
   );
-  if (message !== null) await world.deliver(message, event.mishap);
+  await world.deliver(message, event.mishap);
 }
 
 async function observe(world: SimulatedWorld, picks: readonly number[], note: (what: string) => void): Promise<void> {
@@ -135,8 +138,8 @@ function create(world: SimulatedWorld, userId: string): Promise<void> {
 async function cancel(world: SimulatedWorld, pick: number, note: (what: string) => void): Promise<void> {
   const open = world.judge.view.operations.filter(({ status }) => IN_FLIGHT.has(status));
   const chosen = at(open, pick);
-  note(chosen?.operation_id ?? 'nothing is in flight');
-  if (chosen === null) return;
+  if (chosen === null) return play(world, { do: 'create', user: pick % USERS.length });
+  note(chosen.operation_id);
   const atIt =
     chosen.leased || world.parked.some(({ actor }) => actor.name.endsWith(world.trace.nameOf(chosen.operation_id)));
   await command(world, async () => {

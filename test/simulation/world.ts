@@ -1,6 +1,7 @@
 import type { Entropy } from '../../src/lib/domain/ids.ts';
 import { recycleSagas, stepSagas } from '../../src/lib/lifecycle/index.ts';
 import { storeBatch } from '../../src/lib/observe/batch.ts';
+import type { DiscoveryPort, EventPort, QueuePort } from '../../src/lib/ports.ts';
 import { cachedProof } from '../../src/lib/saga/proof.ts';
 import { runOperation } from '../../src/lib/saga/runner.ts';
 import { sweep } from '../../src/lib/sweep/sweep.ts';
@@ -9,7 +10,7 @@ import { createFakeKubernetes, type FakeKubernetes, type Intercept } from '../fa
 import { podObservation, setObservation } from '../fakes/cluster/objects.ts';
 import { FakeDiscovery } from '../fakes/discovery.ts';
 import { FakeEvents } from '../fakes/queue.ts';
-import { Actor, assistantOf, databaseOf, discoveryOf, eventsOf, type Mishap, queueOf } from './actor.ts';
+import { Actor, databaseOf, type Mishap, watched } from './actor.ts';
 import { LIMITS, layOutCluster, START } from './base.ts';
 import type { SimulatedDatabase } from './database.ts';
 import { Faults } from './faults.ts';
@@ -144,11 +145,11 @@ export class SimulatedWorld {
   #ports(actor: Actor, identity: 'step' | 'recycle' | 'sweep') {
     return {
       db: databaseOf(this.db, actor),
-      queue: queueOf(this.mailbox, actor),
-      events: eventsOf(this.events, actor),
+      queue: watched<QueuePort>(this.mailbox, 'queue', actor),
+      events: watched<EventPort>(this.events, 'events', actor),
       cluster: this.kubernetes.as(identity, this.#intercept(actor)),
-      discovery: discoveryOf(this.discovery, actor),
-      assistant: assistantOf(this.assistants, actor),
+      discovery: watched<DiscoveryPort>(this.discovery, 'discovery', actor),
+      assistant: watched(this.assistants, 'assistant', actor),
       namespace: NAMESPACE,
       keys: KEYS,
       limits: LIMITS,

@@ -1,119 +1,75 @@
-import { Agent, request } from 'undici';
-import * as z from 'zod';
-import { ASSISTANT_PORT, podDns, podName } from '../../domain/names.ts';
 import { OutsideError } from '../../errors.ts';
-import type { AssistantAddress, AssistantPort } from '../../ports.ts';
+import type { AssistantPort, AssistantTarget } from '../../ports.ts';
+import {
+  AgentStatus,
+  Agents,
+  type Answer,
+  Chats,
+  CronJobs,
+  CronState,
+  Healthy,
+  Heartbeat,
+  isKubernetesStatus,
+  isMissing,
+  read,
+  Version,
+} from './answers.ts';
+import { backupCalls } from './backups.ts';
+import { type CallOptions, Calls } from './calls.ts';
+import type { Addressing } from './target.ts';
 
-/** How the API server is reached when assistants are reached through it. */
-interface ApiServerProxy {
-  readonly url: string;
-  readonly ca?: string | undefined;
-  /** Value of the header `Authorization`. */
-  readonly authorization: () => Promise<string>;
-}
+export type AssistantOptions = Addressing &
+  CallOptions & {
+    /** Milliseconds for each call; without it, each kind of call has its own. */
+    readonly deadlineMs?: number | undefined;
+  };
 
-type AddressMode =
-  | { readonly mode: 'pod_ip' }
-  | { readonly mode: 'dns' }
-  | { readonly mode: 'apiserver_proxy'; readonly apiServer: ApiServerProxy };
+/** Milliseconds. While it starts, the assistant's event loop can hang for 5 s, and loading an agent takes 7. */
+const VERSION_MS = 5_000;
+const READ_MS = 15_000;
 
-export type AssistantOptions = AddressMode & {
-  readonly namespace: string;
-  /** The port assistants listen on. Default 8088. */
-  readonly port?: number | undefined;
-  /** Milliseconds for each call. Default 5,000. */
-  readonly deadlineMs?: number | undefined;
-};
-
-/** The header of the runtime boundary; a wrong token gets 401 on every path. */
-const TOKEN_HEADER = 'X-QwenPaw-Runtime-Token';
-const Version = z.object({ version: z.string() });
-
-/**
- * The assistants' HTTP API. Connections are not kept: an address may belong to another pod a moment later, and a
- * socket that stayed open would still lead to the old one.
- */
+/** The assistants' HTTP API. @throws Error when a web login is to be used through the API server. */
 export function createAssistant(options: AssistantOptions): AssistantPort & { close(): Promise<void> } {
-  const ca = options.mode === 'apiserver_proxy' ? options.apiServer.ca : undefined;
-  const agent = new Agent({ pipelining: 0, connect: ca === undefined ? {} : { ca } });
+  const calls = new Calls(options, options);
+  const get = (to: AssistantTarget, path: string): Promise<Answer> =>
+    calls.send(to, { method: 'GET', path: `/api${path}`, deadline_ms: options.deadlineMs ?? READ_MS });
+  const agentPath = (agent: string) => `/agents/${encodeURIComponent(agent)}`;
   return {
     async version(address, token) {
-      const { url, headers } = await targetOf(options, address, '/api/version');
-      const what = `assistant ${podName(address.slot)}: GET ${url}`;
-      let status: number;
-      let text: string;
+      const deadline_ms = options.deadlineMs ?? VERSION_MS;
       try {
-        const signal = AbortSignal.timeout(options.deadlineMs ?? 5_000);
-        const answer = await request(url, {
-          dispatcher: agent,
-          headers: { ...headers, [TOKEN_HEADER]: token },
-          signal,
-        });
-        status = answer.statusCode;
-        text = await answer.body.text();
-      } catch (cause) {
-        throw new OutsideError('assistant', `${what}: ${reason(cause)}`, { unreachable: true, cause });
+        return read(
+          await calls.send({ address, token }, { method: 'GET', path: '/api/version', deadline_ms, once: true }),
+          Version,
+        );
+      } catch (error) {
+        if (error instanceof OutsideError && error.code === 'unauthorized') return 'unauthorized';
+        throw error;
       }
-      if (status === 401 && !isKubernetesStatus(text)) return 'unauthorized';
-      const version = status === 200 ? Version.safeParse(parsed(text)) : null;
-      if (version?.success) return { version: version.data.version };
-      throw new OutsideError('assistant', `${what}: answered ${status}: ${text.slice(0, 200)}`, {
-        // Through the API server 404 means that the pod is gone, 503 that it cannot be reached.
-        unreachable: status >= 500 || status === 429 || (status === 404 && isKubernetesStatus(text)),
-        status,
-      });
     },
-    close: () => agent.close(),
-  };
-}
-
-async function targetOf(
-  options: AssistantOptions,
-  address: AssistantAddress,
-  path: string,
-): Promise<{ url: string; headers: Record<string, string> }> {
-  const port = options.port ?? ASSISTANT_PORT;
-  switch (options.mode) {
-    case 'pod_ip': {
-      if (address.pod_ip === null) {
-        throw new OutsideError('assistant', `assistant ${podName(address.slot)}: its pod has no address yet`, {
-          unreachable: true,
-        });
+    async health(to) {
+      const answer = await get(to, '/healthz');
+      const isStarting = answer.status === 503 && !isKubernetesStatus(answer.text);
+      return isStarting ? { status: 'starting', agents_loaded: [] } : read(answer, Healthy);
+    },
+    agents: async (to) => read(await get(to, '/agents'), Agents).agents,
+    async agentStatus(to, agent) {
+      const answer = await get(to, `${agentPath(agent)}/agent-status`);
+      if (isMissing(answer)) return null;
+      // It loads the agent; one that cannot be loaded runs nothing.
+      if (answer.status === 500) {
+        return { status: 'failed', running_task_count: 0, last_run_at: null, last_finish_at: null };
       }
-      const host = address.pod_ip.includes(':') ? `[${address.pod_ip}]` : address.pod_ip;
-      return { url: `http://${host}:${port}${path}`, headers: {} };
-    }
-    case 'dns':
-      return { url: `http://${podDns(address.slot, options.namespace)}:${port}${path}`, headers: {} };
-    case 'apiserver_proxy': {
-      const { url, authorization } = options.apiServer;
-      const pod = `${podName(address.slot)}:${port}`;
-      return {
-        url: `${url.replace(/\/$/, '')}/api/v1/namespaces/${options.namespace}/pods/${pod}/proxy${path}`,
-        headers: { authorization: await authorization() },
-      };
-    }
-  }
-}
-
-/** The API server's own answers (its 401 is about our credentials, not the assistant's token). */
-function isKubernetesStatus(text: string): boolean {
-  const body = parsed(text);
-  return typeof body === 'object' && body !== null && 'kind' in body && body.kind === 'Status';
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
-}
-
-function reason(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  if (error.name === 'TimeoutError') return 'no answer within the deadline';
-  return 'code' in error && !error.message.includes(String(error.code))
-    ? `${error.code} ${error.message}`
-    : error.message;
+      return read(answer, AgentStatus);
+    },
+    chats: async (to, agent) => read(await get(to, `${agentPath(agent)}/chats`), Chats),
+    cronJobs: async (to, agent) => read(await get(to, `${agentPath(agent)}/cron/jobs`), CronJobs),
+    async cronState(to, agent, job) {
+      const answer = await get(to, `${agentPath(agent)}/cron/jobs/${encodeURIComponent(job)}/state`);
+      return isMissing(answer) ? null : read(answer, CronState);
+    },
+    heartbeat: async (to, agent) => read(await get(to, `${agentPath(agent)}/config/heartbeat`), Heartbeat),
+    ...backupCalls(calls, options.deadlineMs),
+    close: () => calls.close(),
+  };
 }
