@@ -1,5 +1,6 @@
 import { deriveToken } from '../domain/token.ts';
 import { OutsideError } from '../errors.ts';
+import type { AssistantTarget } from '../ports-assistant.ts';
 import type { StepContext } from '../saga/step.ts';
 import { holding } from './bind.ts';
 import { tokenSource } from './slot.ts';
@@ -17,22 +18,20 @@ export interface Work {
  * @throws OutsideError when it does not answer (who asks decides what silence means).
  */
 export async function workOf(context: StepContext): Promise<Work> {
-  const { slot, instance } = holding(context);
-  const token = deriveToken(context.keys, tokenSource(slot));
-  const address = { slot, pod_ip: instance.pod_ip };
+  const to = targetOf(context);
   const running: string[] = [];
   const counters: unknown[] = [];
-  for (const agent of await context.assistant.agents(address, token)) {
+  for (const agent of await context.assistant.agents(to)) {
     if (!agent.enabled) continue;
-    const status = await context.assistant.agentStatus(address, token, agent.id);
-    if (status.status === 'running') running.push(`agent ${agent.id} runs ${status.running_task_count} chats`);
-    for (const chat of await context.assistant.chats(address, token, agent.id)) {
+    const status = await context.assistant.agentStatus(to, agent.id);
+    if (status?.status === 'running') running.push(`agent ${agent.id} runs ${status.running_task_count} chats`);
+    for (const chat of await context.assistant.chats(to, agent.id)) {
       counters.push([agent.id, chat.id, chat.updated_at, chat.last_finished_at]);
     }
-    for (const job of await context.assistant.cronJobs(address, token, agent.id)) {
-      const state = await context.assistant.cronState(address, token, agent.id, job.id);
-      if (state.last_status === 'running') running.push(`cron job ${job.id} of agent ${agent.id} runs`);
-      counters.push([agent.id, job.id, state.last_run_at]);
+    for (const job of await context.assistant.cronJobs(to, agent.id)) {
+      const state = await context.assistant.cronState(to, agent.id, job.id);
+      if (state?.last_status === 'running') running.push(`cron job ${job.name} of agent ${agent.id} runs`);
+      counters.push([agent.id, job.id, state?.last_run_at ?? null]);
     }
   }
   return { running, counters: JSON.stringify(counters) };
@@ -46,4 +45,10 @@ export async function workIfAnswered(context: StepContext): Promise<Work | null>
     if (error instanceof OutsideError) return null;
     throw error;
   }
+}
+
+/** The instance's assistant under the slot's present token. */
+export function targetOf(context: StepContext): AssistantTarget {
+  const { slot, instance } = holding(context);
+  return { address: { slot, pod_ip: instance.pod_ip }, token: deriveToken(context.keys, tokenSource(slot)) };
 }
