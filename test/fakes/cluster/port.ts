@@ -206,5 +206,6 @@ function checkLabels(object: string, labels: Readonly<Record<string, string>>): 
   }
 }
 
+/** A denial of rights is worth another try: an API server that has just started denies everybody. */
 const refusal = (status: number, message: string): OutsideError =>
-  new OutsideError('kubernetes', message, { unreachable: false, status });
+  new OutsideError('kubernetes', message, { unreachable: status === 403, status });
