@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../contract/eventually.ts';
-import { type Created, newUser, Stack } from './kit.ts';
+import { newUser, Stack } from './kit.ts';
 import { intercept, type LineOptions, type Run, startLine } from './line.ts';
+import type { Created } from './shapes.ts';
 
 const stack = new Stack();
 const still = async () => {};
