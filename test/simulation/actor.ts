@@ -1,13 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { type Dependency, OutsideError } from '../../src/lib/errors.ts';
-import type {
-  AssistantPort,
-  AssistantTarget,
-  Database,
-  DiscoveryPort,
-  EventPort,
-  QueuePort,
-} from '../../src/lib/ports.ts';
+import type { Database } from '../../src/lib/ports.ts';
 
 /**
  * What befalls an actor at one of its outside calls: `stall`: it stops there until it is resumed; `crash`: it never

@@ -25,7 +25,7 @@ export async function openStage(url: string): Promise<Stage> {
 }
 
 /** A schedule that broke something, with what led there. */
-export class Broken extends Error {
+class Broken extends Error {
   override readonly name = 'Broken';
 
   constructor(cause: unknown, world: SimulatedWorld) {
