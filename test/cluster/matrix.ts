@@ -77,7 +77,7 @@ class Matrix {
 
   #cell(run: Run): Cell | undefined {
     const known = this.#byOperation.get(run.operation_id);
-    if (known !== undefined || (run.kind !== 'recycle' && run.kind !== 'rebind')) return known;
+    if (known !== undefined || !run.in_flight || (run.kind !== 'recycle' && run.kind !== 'rebind')) return known;
     const next = this.#waiting[run.kind].shift();
     if (next !== undefined) this.assign(run.operation_id, next);
     return next;
