@@ -184,10 +184,15 @@ async function redrive(world: SimulatedWorld, pick: number, note: (what: string)
   );
   note(chosen?.operation_id ?? 'nothing is parked');
   if (chosen === null) return;
-  world.judge.redriven.add(chosen.operation_id);
-  world.judge.cancelled.delete(chosen.operation_id);
+  await redriveOne(world, chosen.operation_id);
+}
+
+/** An operator lets a parked operation go on. */
+export async function redriveOne(world: SimulatedWorld, operationId: string): Promise<void> {
+  world.judge.redriven.add(operationId);
+  world.judge.cancelled.delete(operationId);
   await command(world, async () => {
-    const { operation } = await redriveOperation({ db: world.db, limits: LIMITS }, chosen.operation_id, CALLER);
+    const { operation } = await redriveOperation({ db: world.db, limits: LIMITS }, operationId, CALLER);
     return operation;
   });
 }
