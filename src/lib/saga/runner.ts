@@ -54,7 +54,7 @@ const RESERVE_MS = 4_000;
  */
 export async function runOperation(deps: RunnerDeps, operationId: string, budgetMs: number): Promise<RunEnd> {
   const started = deps.entropy.now();
-  const taken = await deps.db.tx((sql) => takeLease(sql, operationId, deps.limits.lease_seconds));
+  const taken = await deps.db.tx((sql) => takeLease(sql, operationId, deps.limits));
   if (taken === null) return 'not_taken';
   let operation = taken;
   try {
