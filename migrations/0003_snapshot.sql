@@ -26,6 +26,8 @@ create table snapshot_work (
   instance_id text not null references instance_registry (instance_id),
   -- Backups begun so far; stands in the backup's name, so that one of an earlier round is never taken for this one's.
   round integer not null default 1,
+  -- The first of those that count for the present attempt: a redrive, or a snapshot that is taken again, counts anew.
+  first_round integer not null default 1,
   begun_at timestamptz not null default clock_now(),
   -- Calls in a row that moved nothing, and why the last round was given up.
   stalls integer not null default 0,
