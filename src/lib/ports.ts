@@ -29,6 +29,7 @@ export interface PodView {
   readonly ready: boolean;
   readonly phase: string;
   readonly pod_ip: string | null;
+  readonly resource_version: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
 }
@@ -73,8 +74,11 @@ export interface ClusterPort {
    * `refused`: another uid, or no gate any more. @throws OutsideError (not unreachable) when admission refuses.
    */
   openGate(name: string, uid: string, owner: OwnerMarks): Promise<'opened' | 'refused' | 'gone'>;
-  /** Deletes by uid precondition; `gone`: no such pod, or one of another uid. */
-  deletePod(name: string, uid: string): Promise<'deleted' | 'gone'>;
+  /**
+   * Deletes by uid precondition; `gone`: no such pod, or one of another uid. With `resourceVersion` only as it was seen:
+   * a pod that has changed since (its gate was opened) is `gone` too.
+   */
+  deletePod(name: string, uid: string, resourceVersion?: string): Promise<'deleted' | 'gone'>;
 
   getClaim(name: string): Promise<ClaimView | null>;
   /** Writes the owner's labels by a JSON patch that tests the uid. */

@@ -178,6 +178,9 @@ export function describeCluster(name: string, { setup, teardown }: ClusterSetup)
       expect(await on.recycle.deleteClaim(claim(3), old.uid)).toBe('deleted');
       await claimWhere(3, (view) => view?.uid !== old.uid);
       const { uid } = await gatedPod(3);
+      // As it was seen, and it has changed since.
+      expect(await on.recycle.deletePod(pod(3), uid, '1')).toBe('gone');
+      expect((await gatedPod(3)).uid).toBe(uid);
       expect(await on.recycle.deletePod(pod(3), uid)).toBe('deleted');
       const fresh = await claimWhere(3, (view) => view !== null && view.uid !== old.uid);
       expect(fresh).toMatchObject({ phase: 'Pending', volume_name: null });

@@ -70,7 +70,8 @@ const fresh: Step = {
     if (judged.kind === 'not_yet') {
       const missing = look.claims.some(({ claim }) => claim === null);
       if (missing && look.pod?.gated === true && !look.pod.terminating) {
-        await context.cluster.deletePod(look.pod.name, look.pod.uid);
+        // As it was seen: by the time a late delete arrives the slot may be warm and its gate open for somebody.
+        await context.cluster.deletePod(look.pod.name, look.pod.uid, look.pod.resource_version);
       }
       return { kind: 'wait', on: onPod(context), look_again_ms: LOOK_AGAIN_MS, detail: judged.message };
     }

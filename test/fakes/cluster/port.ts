@@ -95,11 +95,12 @@ export class FakeCluster implements ClusterPort {
     this.#world.touchPod(pod);
   }
 
-  deletePod(name: string, uid: string): Promise<'deleted' | 'gone'> {
+  deletePod(name: string, uid: string, resourceVersion?: string): Promise<'deleted' | 'gone'> {
     return this.#call('deletePod', name, () => {
       this.#allow('deletePod', 'step', 'recycle');
       const pod = this.#world.pods.get(name);
       if (pod === undefined || pod.uid !== uid) return 'gone';
+      if (resourceVersion !== undefined && resourceVersion !== String(pod.version)) return 'gone';
       this.#world.deletePod(pod, this.#identity);
       return 'deleted';
     });

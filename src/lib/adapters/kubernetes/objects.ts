@@ -26,10 +26,12 @@ export function objectCalls(apis: Apis): ObjectCalls {
     writeMark: (previous, next) => writeMark(apis, previous, next),
     getPod: (name) => getPod(apis, name),
     openGate: (name, uid, owner) => openGate(apis, name, uid, owner),
-    deletePod: (name, uid) =>
-      deletedOrGone('Pod', name, () =>
-        apis.core.deleteNamespacedPod({ name, namespace: apis.namespace, body: { preconditions: { uid } } }),
-      ),
+    deletePod: (name, uid, resourceVersion) => {
+      const preconditions = { uid, ...(resourceVersion === undefined ? {} : { resourceVersion }) };
+      return deletedOrGone('Pod', name, () =>
+        apis.core.deleteNamespacedPod({ name, namespace: apis.namespace, body: { preconditions } }),
+      );
+    },
     getClaim: (name) => getClaim(apis, name),
     labelClaim: (name, uid, owner) => labelClaim(apis, name, uid, owner),
     deleteClaim: (name, uid) =>
