@@ -28,6 +28,9 @@ export class Actor {
   #done: Promise<End> | null = null;
   /** Claims as this run read them last: what it cannot know it is not blamed for. */
   readonly seen = new Map<string, { readonly uid: string; readonly terminating: boolean }>();
+  /** When it last saw that the cluster is ours, and when it last stood still. */
+  provenAt: number | null = null;
+  stoodStill = false;
   result: unknown = null;
 
   constructor(name: string, trace: (line: string) => void) {
@@ -87,6 +90,7 @@ export class Actor {
       throw new OutsideError(dependency, `${name}: connect ECONNRESET`, { unreachable: true });
     }
     this.#mishap = null;
+    this.stoodStill = true;
     this.#trace(`   ${this.name}: ${mishap.mode === 'stall' ? 'stalls' : 'crashes'} ${phase} ${name}`);
     await new Promise<void>((resolve) => {
       if (mishap.mode === 'stall') this.#resume = resolve;
