@@ -19,7 +19,7 @@ async function meddle({ instance_id: id }: Run, moment: string): Promise<undefin
 }
 
 const options: LineOptions = {
-  limits: { create_deadline_seconds: 12, outage_max_seconds: 12 },
+  limits: { outage_max_seconds: 12 },
   ports: (run, ports) => intercept(ports, { before: (call) => meddle(run, call) }),
 };
 
