@@ -1,7 +1,10 @@
 import { setTimeout } from 'node:timers/promises';
 import { apiFunction } from '../lib/api/function.ts';
 import { wakeInput } from '../lib/api/inputs.ts';
+import { acceptCommand } from '../lib/lifecycle/accept.ts';
 import { acceptCreate } from '../lib/lifecycle/accept-create.ts';
+import { restoreCommand } from '../lib/lifecycle/commands.ts';
+import { turnStageBack } from '../lib/lifecycle/turn-back.ts';
 import { wake } from '../lib/route/wake.ts';
 import { tell } from '../lib/saga/tell.ts';
 import { routeSettings } from '../lib/wiring-api.ts';
@@ -17,7 +20,20 @@ const wakeDeps: Parameters<typeof wake>[0] = {
     const { created, operation } = await acceptCreate(deps, { user_id }, caller);
     if (created && operation !== null) await tell(deps, [operation]);
   },
+  async restore(instance_id, caller) {
+    const { fresh, operation } = await acceptCommand(deps, instance_id, restoreCommand({ from: 'volumes' }), unkeyed(caller));
+    if (fresh) await tell(deps, [operation]);
+  },
+  async turnBack(instance_id, caller) {
+    const operation = await turnStageBack(deps.db, instance_id, caller);
+    if (operation !== null) await tell(deps, [operation]);
+  },
 };
+
+/** The request's Idempotency-Key is about the wake, not about what it may set going. */
+function unkeyed({ actor, role }: { actor: string; role: string }) {
+  return { actor, role };
+}
 
 /** POST /v1/wake */
 export const handler = apiFunction({

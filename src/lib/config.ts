@@ -16,6 +16,8 @@ const Environment = z.object({
   WARREN_QUEUE_URL_INTERACTIVE: z.url().optional(),
   WARREN_QUEUE_URL_BULK: z.url().optional(),
   WARREN_QUEUE_URL_RECYCLE: z.url().optional(),
+  WARREN_BUCKET: z.string().min(3).optional(),
+  AWS_ENDPOINT_URL_S3: z.url().optional(),
   WARREN_EVENT_BUS: z.string().min(1).default('warren'),
   WARREN_KUBE_URL: z.url().optional(),
   WARREN_KUBE_CA: z.base64().optional(),

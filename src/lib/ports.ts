@@ -29,6 +29,7 @@ export interface PodView {
   readonly ready: boolean;
   readonly phase: string;
   readonly pod_ip: string | null;
+  readonly resource_version: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
 }
@@ -40,6 +41,13 @@ export interface ClaimView {
   readonly volume_name: string | null;
   readonly terminating: boolean;
   readonly labels: Readonly<Record<string, string>>;
+}
+
+export interface VolumeView {
+  readonly name: string;
+  readonly claim_uid: string | null;
+  /** The disk's name in the storage system (CSI volumeHandle). */
+  readonly handle: string | null;
 }
 
 export interface StatefulSetView {
@@ -73,8 +81,11 @@ export interface ClusterPort {
    * `refused`: another uid, or no gate any more. @throws OutsideError (not unreachable) when admission refuses.
    */
   openGate(name: string, uid: string, owner: OwnerMarks): Promise<'opened' | 'refused' | 'gone'>;
-  /** Deletes by uid precondition; `gone`: no such pod, or one of another uid. */
-  deletePod(name: string, uid: string): Promise<'deleted' | 'gone'>;
+  /**
+   * Deletes by uid precondition; `gone`: no such pod, or one of another uid. With `resourceVersion` only as it was seen:
+   * a pod that has changed since (its gate was opened) is `gone` too.
+   */
+  deletePod(name: string, uid: string, resourceVersion?: string): Promise<'deleted' | 'gone'>;
 
   getClaim(name: string): Promise<ClaimView | null>;
   /** Writes the owner's labels by a JSON patch that tests the uid. */
@@ -83,6 +94,9 @@ export interface ClusterPort {
   deleteClaim(name: string, uid: string): Promise<'deleted' | 'gone'>;
   /** recycle's identity only: flips the volume to reclaimPolicy Delete, testing that it is bound to this claim uid. */
   releaseVolume(volumeName: string, claimUid: string): Promise<'released' | 'refused' | 'gone'>;
+
+  /** recycle's identity only: a volume and what it is in the storage behind it; null when it is gone. */
+  getVolume(volumeName: string): Promise<VolumeView | null>;
 
   /** One key of the shard's Secret, decoded; null when the Secret or key is absent. */
   readToken(shardId: string, podName: string): Promise<string | null>;

@@ -4,12 +4,13 @@ import type { Authorization } from './adapters/kubernetes/authorization.ts';
 import { createCluster, eksToken, staticToken } from './adapters/kubernetes/index.ts';
 import { createDiscovery } from './adapters/nacos/index.ts';
 import { createDatabase } from './adapters/postgres/index.ts';
+import { createObjectStore } from './adapters/s3/index.ts';
 import { createQueue } from './adapters/sqs/index.ts';
 import { type Config, limitsOf, loadConfig, masterKeys, required } from './config.ts';
 import { systemEntropy } from './domain/ids.ts';
 import { recycleSagas, stepSagas } from './lifecycle/index.ts';
 import { log } from './log.ts';
-import type { AssistantPort, ClusterPort, Database, DiscoveryPort, EventPort, QueuePort } from './ports.ts';
+import type { AssistantPort, ClusterPort, Database, DiscoveryPort, EventPort, ObjectStorePort, QueuePort } from './ports.ts';
 import { cachedProof } from './saga/proof.ts';
 import type { RunnerDeps } from './saga/runner.ts';
 import type { SweepDeps } from './sweep/sweep.ts';
@@ -92,6 +93,15 @@ function discoveryOf(config: Config): DiscoveryPort {
   });
 }
 
+/** The bucket of the snapshots; a store that is named by its own address is not Amazon's. */
+function storeOf(config: Config): ObjectStorePort {
+  return createObjectStore({
+    region: config.AWS_REGION,
+    bucket: required(config, 'WARREN_BUCKET'),
+    pathStyle: config.AWS_ENDPOINT_URL_S3 !== undefined,
+  });
+}
+
 function assistantOf(config: Config, identity: Identity): AssistantPort {
   const namespace = config.WARREN_NAMESPACE;
   if (config.WARREN_ADDRESS_MODE !== 'apiserver_proxy')
@@ -118,6 +128,7 @@ export function runnerDeps(role: 'step' | 'recycle'): RunnerDeps & { readonly ev
     cluster,
     discovery,
     assistant: assistantOf(config, identity),
+    store: storeOf(config),
     prove: cachedProof(db, cluster, () => systemEntropy.now()),
     sagas: role === 'step' ? stepSagas : recycleSagas,
     namespace: config.WARREN_NAMESPACE,
@@ -136,6 +147,7 @@ export function sweepDeps(): SweepDeps {
   const { config, ...rest } = parts('SWEEP');
   return {
     ...rest,
+    store: storeOf(config),
     entropy: systemEntropy,
     limits: limitsOf(config),
     onFault: (part, error) => log.error('a part of the sweep failed; the others go on', { part, error }),

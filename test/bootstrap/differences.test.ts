@@ -19,6 +19,7 @@ const pod: PodView = {
   ready: false,
   phase: 'Pending',
   pod_ip: null,
+  resource_version: '1',
   labels: {},
   annotations: {},
 };

@@ -4,9 +4,14 @@ import { FAST, ownStack } from './stack.ts';
 
 const stack = ownStack(['--users', '400', '--warm', '30', ...FAST]);
 
+/** Calls that a run makes only when it finds things so: whether claims are missing is a race with the controller. */
+const CONDITIONAL = /^recycle\.fresh cluster\.deletePod/;
+
 function judge(cells: readonly Cell[]): void {
   console.log(table(cells));
-  const wrong = cells.filter(({ story, fired, end }) => !fired || end !== dueEnd(story));
+  const wrong = cells.filter(
+    ({ story, point, fired, end }) => end !== dueEnd(story) || !(fired || CONDITIONAL.test(point)),
+  );
   expect(table(wrong)).toBe('');
 }
 

@@ -19,12 +19,12 @@ test('discovery away for 60 s: the create completes afterwards', async () => {
 });
 
 test('discovery away past deadline and outage_max: rolled back, the slot warm again with fresh claims and another token', async () => {
-  const line = await startLine(stack(), { limits: { create_deadline_seconds: 8, outage_max_seconds: 8 } });
+  const line = await startLine(stack(), { limits: { outage_max_seconds: 10 } });
   try {
     await stack().stop('nacos');
     const { instance, operation } = await stack().create(newUser('unlucky'));
     const before = await stack().slot(instance);
-    const ended = await stack().finished(operation.operation_id, 60_000);
+    const ended = await stack().finished(operation.operation_id, 120_000);
     expect(ended).toMatchObject({ status: 'rolled_back', error: { code: 'deadline_exceeded' } });
     expect(ended.error?.message).toContain('discovery');
     const after = await eventually(

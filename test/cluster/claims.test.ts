@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../contract/eventually.ts';
-import { type Created, newUser, Stack } from './kit.ts';
+import { newUser, Stack } from './kit.ts';
 import { intercept, type LineOptions, type Run, startLine } from './line.ts';
+import type { Created } from './shapes.ts';
 
 const stack = new Stack();
 const still = async () => {};
@@ -18,7 +19,7 @@ async function meddle({ instance_id: id }: Run, moment: string): Promise<undefin
 }
 
 const options: LineOptions = {
-  limits: { create_deadline_seconds: 12, outage_max_seconds: 12 },
+  limits: { outage_max_seconds: 12 },
   ports: (run, ports) => intercept(ports, { before: (call) => meddle(run, call) }),
 };
 

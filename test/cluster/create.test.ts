@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../contract/eventually.ts';
-import { type Created, newUser, Stack } from './kit.ts';
+import { newUser, Stack } from './kit.ts';
+import type { Created } from './shapes.ts';
 
 const stack = new Stack();
 

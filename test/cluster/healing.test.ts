@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../contract/eventually.ts';
-import { newUser, type Operation, Stack } from './kit.ts';
+import { newUser, Stack } from './kit.ts';
+import type { Operation } from './shapes.ts';
 
 const stack = new Stack();
 const still = async () => {};

@@ -5,57 +5,16 @@ import { SendMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import pg from 'pg';
 import { killPart, startPart, stopPart } from '../../scripts/stack/client.ts';
 import { parseDotenv } from '../../scripts/stack/env.ts';
-import { KubeClient, type KubeObject } from '../../scripts/stack/kube/client.ts';
+import { KubeClient } from '../../scripts/stack/kube/client.ts';
 import { accessFrom } from '../../scripts/stack/kube/kubeconfig.ts';
 import { type Layout, layoutFrom } from '../../scripts/stack/layout.ts';
 import type { PartName } from '../../scripts/stack/options.ts';
 import { eventually } from '../contract/eventually.ts';
 import { runOracle } from '../oracle/index.ts';
-
-export interface Reply<Body> {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly body: Body;
-}
-export interface Problem {
-  readonly code: string;
-  readonly detail: string;
-}
-export interface Operation {
-  readonly operation_id: string;
-  readonly subject: string;
-  readonly kind: string;
-  readonly status: string;
-  readonly step: string;
-  readonly error?: { readonly code: string; readonly message: string };
-}
-export interface Instance {
-  readonly instance_id: string;
-  readonly user_id: string;
-  readonly observed_state: string;
-  readonly shard_id: string;
-  readonly pod_index: number;
-  readonly pod_dns: string;
-}
-export interface Route {
-  readonly state: string;
-  readonly instance_id: string;
-  readonly token?: string;
-  readonly endpoint?: { readonly url: string };
-}
-export interface Created {
-  readonly instance: Instance;
-  readonly operation: Operation;
-}
-export interface Pod extends KubeObject {
-  readonly spec: { readonly schedulingGates?: readonly unknown[]; readonly nodeName?: string };
-}
-export interface Claim extends KubeObject {
-  readonly spec: { readonly volumeName?: string };
-}
+import type { Claim, Created, Instance, Operation, Pod, Reply, Route, Slot } from './shapes.ts';
 
 const still = async () => {};
-export const FINISHED: ReadonlySet<string> = new Set(['succeeded', 'rolled_back', 'cancelled', 'parked']);
+const FINISHED: ReadonlySet<string> = new Set(['succeeded', 'rolled_back', 'cancelled', 'parked']);
 
 /** A running stack as a test sees it: from outside, over HTTP, SQL and the API server. */
 export class Stack {
@@ -202,15 +161,13 @@ export class Stack {
     return ((await answer.json()) as { hosts: { ip: string; metadata: Record<string, string> }[] }).hosts;
   }
 
-  async slot(
-    of: Pick<Instance, 'shard_id' | 'pod_index'>,
-  ): Promise<{ state: string; volumes: { name: string; uid: string }[]; token_generation: number }> {
-    const rows = await this.sql<{ state: string; volumes: { name: string; uid: string }[]; token_generation: number }>(
+  async slot(of: Pick<Instance, 'shard_id' | 'pod_index'>): Promise<Slot> {
+    const [row] = await this.sql<Slot>(
       'select state, volumes, token_generation from slot where shard_id = $1 and pod_index = $2',
       [of.shard_id, of.pod_index],
     );
-    if (rows[0] === undefined) throw new Error('no such slot');
-    return rows[0];
+    if (row === undefined) throw new Error(`the registry has no slot ${of.shard_id}/${of.pod_index}`);
+    return row;
   }
 
   /** Has so many slots warm, by as many sweeps as it takes. */

@@ -23,8 +23,8 @@ export interface Run {
   readonly kind: string;
   readonly subject: string;
   readonly instance_id: string | null;
-  /** How often it was run before. */
-  readonly earlier: number;
+  /** Whether it was in flight when the message came: queues hold messages of operations that have ended, too. */
+  readonly in_flight: boolean;
 }
 
 export interface LineOptions {
@@ -55,18 +55,17 @@ export async function startLine(stack: Stack, options: LineOptions = {}): Promis
   const sqs = new SQSClient({ region: stack.env('AWS_REGION') });
   const own = { step: runnerDeps('step'), recycle: runnerDeps('recycle') };
   const limits: Limits = { ...own.step.limits, lease_seconds: LEASE_SECONDS, ...options.limits };
-  const runs = new Map<string, number>();
   const open = new Set<Promise<void>>();
   let stopping = false;
 
   const runOf = async (operationId: string): Promise<Run | undefined> => {
-    const [row] = await stack.sql<Omit<Run, 'earlier'>>(
-      'select operation_id, kind, subject, instance_id from operation where operation_id = $1',
+    const [row] = await stack.sql<Run>(
+      `select operation_id, kind, subject, instance_id,
+              status in ('pending', 'running', 'waiting', 'undoing') as in_flight
+         from operation where operation_id = $1`,
       [operationId],
     );
-    const earlier = runs.get(operationId) ?? 0;
-    runs.set(operationId, earlier + 1);
-    return row === undefined ? undefined : { ...row, earlier };
+    return row;
   };
 
   async function run(operationId: string): Promise<void> {

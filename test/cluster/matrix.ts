@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { OutsideError } from '../../src/lib/errors.ts';
 import { eventually } from '../contract/eventually.ts';
-import { type Created, newUser, type Stack } from './kit.ts';
+import { newUser, type Stack } from './kit.ts';
 import { Crash, intercept, type LineOptions, type Ports, type Run, startLine } from './line.ts';
+import type { Created } from './shapes.ts';
 
 /** Steps of each story, at each of which a run can crash: before the effect, after it, after the commit. */
 const STEPS = {
@@ -76,7 +77,7 @@ class Matrix {
 
   #cell(run: Run): Cell | undefined {
     const known = this.#byOperation.get(run.operation_id);
-    if (known !== undefined || (run.kind !== 'recycle' && run.kind !== 'rebind')) return known;
+    if (known !== undefined || !run.in_flight || (run.kind !== 'recycle' && run.kind !== 'rebind')) return known;
     const next = this.#waiting[run.kind].shift();
     if (next !== undefined) this.assign(run.operation_id, next);
     return next;

@@ -171,13 +171,16 @@ export function describeCluster(name: string, { setup, teardown }: ClusterSetup)
 
     test('only recycle deletes claims, by uid; a gated pod that is deleted brings fresh ones', async () => {
       const old = await freshClaim(3);
-      await expect(on.step.deleteClaim(claim(3), old.uid)).rejects.toMatchObject({ status: 403, unreachable: false });
-      await expect(on.sweep.deletePod(pod(3), NOBODY)).rejects.toMatchObject({ status: 403, unreachable: false });
+      await expect(on.step.deleteClaim(claim(3), old.uid)).rejects.toMatchObject({ status: 403, unreachable: true });
+      await expect(on.sweep.deletePod(pod(3), NOBODY)).rejects.toMatchObject({ status: 403, unreachable: true });
       expect(await on.recycle.deleteClaim(claim(99), old.uid)).toBe('gone');
       expect(await on.recycle.deleteClaim(claim(3), NOBODY)).toBe('gone');
       expect(await on.recycle.deleteClaim(claim(3), old.uid)).toBe('deleted');
       await claimWhere(3, (view) => view?.uid !== old.uid);
       const { uid } = await gatedPod(3);
+      // As it was seen, and it has changed since.
+      expect(await on.recycle.deletePod(pod(3), uid, '1')).toBe('gone');
+      expect((await gatedPod(3)).uid).toBe(uid);
       expect(await on.recycle.deletePod(pod(3), uid)).toBe('deleted');
       const fresh = await claimWhere(3, (view) => view !== null && view.uid !== old.uid);
       expect(fresh).toMatchObject({ phase: 'Pending', volume_name: null });
@@ -226,7 +229,7 @@ export function describeCluster(name: string, { setup, teardown }: ClusterSetup)
       expect(await on.apart.writeMark('n1', 'n2')).toBe('written');
       expect(await on.apart.identity()).toEqual({ cluster_uid: before.cluster_uid, nonce: 'n2' });
       expect((await on.step.identity()).cluster_uid).toBe(before.cluster_uid);
-      await expect(on.step.writeMark('n2', 'n3')).rejects.toMatchObject({ status: 403, unreachable: false });
+      await expect(on.step.writeMark('n2', 'n3')).rejects.toMatchObject({ status: 403, unreachable: true });
     });
 
     test('a shard that cannot create pods says why', async () => {

@@ -1,13 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { type Dependency, OutsideError } from '../../src/lib/errors.ts';
-import type {
-  AssistantPort,
-  AssistantTarget,
-  Database,
-  DiscoveryPort,
-  EventPort,
-  QueuePort,
-} from '../../src/lib/ports.ts';
+import type { Database } from '../../src/lib/ports.ts';
 
 /**
  * What befalls an actor at one of its outside calls: `stall`: it stops there until it is resumed; `crash`: it never
@@ -35,6 +28,9 @@ export class Actor {
   #done: Promise<End> | null = null;
   /** Claims as this run read them last: what it cannot know it is not blamed for. */
   readonly seen = new Map<string, { readonly uid: string; readonly terminating: boolean }>();
+  /** When it last saw that the cluster is ours, and when it last stood still. */
+  provenAt: number | null = null;
+  stoodStill = false;
   result: unknown = null;
 
   constructor(name: string, trace: (line: string) => void) {
@@ -94,6 +90,7 @@ export class Actor {
       throw new OutsideError(dependency, `${name}: connect ECONNRESET`, { unreachable: true });
     }
     this.#mishap = null;
+    this.stoodStill = true;
     this.#trace(`   ${this.name}: ${mishap.mode === 'stall' ? 'stalls' : 'crashes'} ${phase} ${name}`);
     await new Promise<void>((resolve) => {
       if (mishap.mode === 'stall') this.#resume = resolve;

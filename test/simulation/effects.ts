@@ -85,6 +85,9 @@ function judgeClaim({ claim, by }: Entry<'claim-deleted'>, view: RegistryView, l
 function judgePod(entry: Entry<'pod-deleted'>, actor: Actor, slot: SlotView): void {
   if (!['step', 'recycle'].includes(entry.by)) return;
   must(slot.state !== 'quarantined', 'invariant 7, pods of quarantined slots stay', () => entry.pod);
+  must(entry.by !== 'recycle' || slot.state === 'draining', 'recycle deletes pods of draining slots only', () => {
+    return `${entry.pod} (${entry.uid}) of a slot that is ${slot.state}`;
+  });
   if (entry.by === 'recycle' || !slot.adopted) return;
   const blind = (claim: FakeClaim): boolean => actor.seen.get(claim.name)?.terminating === false;
   const going = entry.claims.find((claim) => claim.terminating && !blind(claim));

@@ -15,11 +15,24 @@ export async function judgeEnd(world: SimulatedWorld): Promise<void> {
     must(!row.leased, 'no lease is held in the end', () => row.operation_id);
     must(row.status !== 'parked' || row.error !== null, 'a parked operation says why', () => row.operation_id);
   }
+  judgeParked(world, view);
   judgeInstances(world, view);
   judgeSlotsAtRest(world, view);
   judgeDiscovery(world, view);
   await judgeTimelines(world.db);
   await judgeHistory(world);
+}
+
+/** What was parked was redriven once all trouble had ended: only an outsider's doing can have stopped it again. */
+function judgeParked(world: SimulatedWorld, view: RegistryView): void {
+  const newest = new Map(view.operations.map((row) => [row.subject, row]));
+  for (const row of newest.values()) {
+    if (row.status !== 'parked') continue;
+    const instance = view.instances.find(({ instance_id }) => instance_id === row.instance_id);
+    const slot = view.slots.find((each) => row.subject === `slot:${each.shard_id}/${each.pod_index}`) ?? instance;
+    const meddled = slot !== undefined && world.judge.ledger.meddled.slots.has(slotKey(slot));
+    must(meddled, 'a redrive ends what was parked', () => `${row.kind} of ${row.subject}: ${row.error?.message}`);
+  }
 }
 
 /** Live instances are active on a Ready pod, unless an operator or an outsider's doing stands in the way. */

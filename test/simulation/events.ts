@@ -10,6 +10,8 @@ export type Event =
   /** A message that is visible (or the next one to be, at its time) goes to its function. */
   | { readonly do: 'deliver'; readonly pick: number; readonly mishap: Mishap | null }
   | { readonly do: 'resume'; readonly pick: number; readonly mishap: Mishap | null }
+  /** A run that stands still loses its lease to another, perhaps over a cancel, and goes on after that. */
+  | { readonly do: 'overtake'; readonly pick: number; readonly cancel: boolean }
   | { readonly do: 'sweep'; readonly mishap: Mishap | null }
   /** Observations, in any order. */
   | { readonly do: 'observe'; readonly picks: readonly number[] }
@@ -57,6 +59,7 @@ const event: fc.Arbitrary<Event> = fc.oneof(
   { weight: 8, arbitrary: fc.record({ do: fc.constant('create' as const), user: fc.nat(USERS.length - 1) }) },
   { weight: 18, arbitrary: fc.record({ do: fc.constant('deliver' as const), pick, mishap }) },
   { weight: 7, arbitrary: fc.record({ do: fc.constant('resume' as const), pick, mishap }) },
+  { weight: 5, arbitrary: fc.record({ do: fc.constant('overtake' as const), pick, cancel: fc.boolean() }) },
   { weight: 8, arbitrary: fc.record({ do: fc.constant('flow' as const), rounds: fc.integer({ min: 1, max: 4 }) }) },
   { weight: 5, arbitrary: fc.record({ do: fc.constant('observe' as const), picks: fc.array(pick, { maxLength: 6 }) }) },
   { weight: 6, arbitrary: fc.record({ do: fc.constant('cluster' as const), picks: fc.array(pick, { maxLength: 6 }) }) },

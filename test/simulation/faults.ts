@@ -16,8 +16,12 @@ export const FAULTS = [
   'quota',
   'admission',
   'stale-secret',
+  'mark',
 ] as const;
 export type Fault = (typeof FAULTS)[number];
+
+/** What ConfigMap `warren-owner` holds while another Warren runs the cluster. */
+export const FOREIGN_MARK = 'mark-of-another-warren';
 
 interface Troubled {
   readonly clock: { readonly now: number };
@@ -79,6 +83,16 @@ export class Faults {
       case 'admission':
         trouble.admission.set(pod, 'admission webhook denied the request');
         return () => trouble.admission.delete(pod);
+      case 'mark': {
+        // Another Warren takes the cluster: its mark is not in our registry.
+        const { world } = kubernetes;
+        const ours = world.nonce;
+        if (ours === FOREIGN_MARK) return () => {};
+        world.nonce = FOREIGN_MARK;
+        return () => {
+          world.nonce = ours;
+        };
+      }
       case 'stale-secret':
         trouble.staleSecret.add(pod);
         return () => trouble.staleSecret.delete(pod);

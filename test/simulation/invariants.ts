@@ -191,6 +191,8 @@ export function judgeOperations(before: RegistryView, after: RegistryView, redri
       'what has ended stays ended',
       () => `${row.operation_id}: ${was.status} → ${row.status}`,
     );
+    const internal = row.error?.message.includes('internal: ') ?? false;
+    must(!internal, 'no step meets a fault of Warren itself while it has the fence', () => `${row.error?.message}`);
     must(
       was.status !== 'undoing' || row.status !== 'succeeded',
       'an undo never succeeds forward',

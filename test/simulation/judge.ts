@@ -3,11 +3,12 @@ import type { FakeWorld } from '../fakes/cluster/index.ts';
 import type { Actor } from './actor.ts';
 import type { SimulatedDatabase } from './database.ts';
 import { judgeEffect } from './effects.ts';
+import { FOREIGN_MARK } from './faults.ts';
 import { judgeActive, judgeOpenPods, judgeOperations, judgeSlots, judgeUniqueness } from './invariants.ts';
 import { Ledger } from './ledger.ts';
 import { type RegistryView, readRegistry } from './registry-view.ts';
 import type { Trace } from './trace.ts';
-import { Violation } from './violation.ts';
+import { must, Violation } from './violation.ts';
 
 interface Judged {
   readonly db: SimulatedDatabase;
@@ -56,8 +57,16 @@ export class Judge {
             ? entry.claim.name
             : `${entry.pod} ${entry.uid}`;
       this.#world.trace.add(`   ${actor.name}: ${entry.what} ${name}`);
+      this.#catch(() => this.#judgeMark(actor));
       this.#catch(() => judgeEffect(entry, actor, view, this.ledger));
     }
+  }
+
+  /** Invariant 14: nothing is written under another's mark, but by a run that looked before and stood still since. */
+  #judgeMark(actor: Actor): void {
+    if (this.#world.kubernetes.world.nonce !== FOREIGN_MARK || actor.stoodStill) return;
+    const age = actor.provenAt === null ? Number.POSITIVE_INFINITY : this.#world.clock.now - actor.provenAt;
+    must(age <= 5_000, 'invariant 14, Warren knows its cluster', () => `${actor.name} writes under another's mark`);
   }
 
   /** What a run's step throws would be taken for its own trouble: kept until the next look. */

@@ -1,6 +1,7 @@
 import { WarrenError } from '../../src/lib/errors.ts';
 import { acceptCreate } from '../../src/lib/lifecycle/accept-create.ts';
 import { cancelOperation, redriveOperation } from '../../src/lib/saga/commands.ts';
+import type { OperationRow } from '../../src/lib/saga/rows.ts';
 import { tell } from '../../src/lib/saga/tell.ts';
 import { LIMITS, USERS } from './base.ts';
 import { type Event, textOf } from './events.ts';
@@ -29,6 +30,8 @@ export async function play(world: SimulatedWorld, event: Event): Promise<void> {
       note(parked.actor.name);
       return world.resume(parked, event.mishap);
     }
+    case 'overtake':
+      return overtake(world, event, note);
     case 'sweep':
       note('');
       return world.sweep(event.mishap);
@@ -120,6 +123,26 @@ async function deliver(
   await world.deliver(message, event.mishap);
 }
 
+async function overtake(
+  world: SimulatedWorld,
+  event: Extract<Event, { do: 'overtake' }>,
+  note: (what: string) => void,
+): Promise<void> {
+  const parked = at(
+    world.parked.filter(({ message }) => message !== null),
+    event.pick,
+  );
+  if (parked?.message == null || parked.message.queue === 'observations') {
+    return play(world, { do: 'deliver', pick: event.pick, mishap: { mode: 'stall', at: 0, call: 'openGate' } });
+  }
+  note(parked.actor.name);
+  const { operation_id } = parked.message;
+  world.advance(LIMITS.lease_seconds * 1000 + 1000);
+  if (event.cancel) await command(world, () => ask(world, operation_id));
+  await world.deliver(parked.message, null);
+  await world.resume(parked, null);
+}
+
 async function observe(world: SimulatedWorld, picks: readonly number[], note: (what: string) => void): Promise<void> {
   const waiting = world.mailbox.visible().filter(({ queue }) => queue === 'observations');
   const chosen = [...new Set(picks.flatMap((pick) => at(waiting, pick) ?? []))];
@@ -143,10 +166,15 @@ async function cancel(world: SimulatedWorld, pick: number, note: (what: string) 
   const atIt =
     chosen.leased || world.parked.some(({ actor }) => actor.name.endsWith(world.trace.nameOf(chosen.operation_id)));
   await command(world, async () => {
-    const { operation } = await cancelOperation({ db: world.db, limits: LIMITS }, chosen.operation_id, CALLER);
+    const operation = await ask(world, chosen.operation_id);
     if (!atIt) world.judge.cancelled.add(chosen.operation_id);
     return operation;
   });
+}
+
+async function ask(world: SimulatedWorld, operationId: string): Promise<OperationRow> {
+  const { operation } = await cancelOperation({ db: world.db, limits: LIMITS }, operationId, CALLER);
+  return operation;
 }
 
 async function redrive(world: SimulatedWorld, pick: number, note: (what: string) => void): Promise<void> {
@@ -156,10 +184,15 @@ async function redrive(world: SimulatedWorld, pick: number, note: (what: string)
   );
   note(chosen?.operation_id ?? 'nothing is parked');
   if (chosen === null) return;
-  world.judge.redriven.add(chosen.operation_id);
-  world.judge.cancelled.delete(chosen.operation_id);
+  await redriveOne(world, chosen.operation_id);
+}
+
+/** An operator lets a parked operation go on. */
+export async function redriveOne(world: SimulatedWorld, operationId: string): Promise<void> {
+  world.judge.redriven.add(operationId);
+  world.judge.cancelled.delete(operationId);
   await command(world, async () => {
-    const { operation } = await redriveOperation({ db: world.db, limits: LIMITS }, chosen.operation_id, CALLER);
+    const { operation } = await redriveOperation({ db: world.db, limits: LIMITS }, operationId, CALLER);
     return operation;
   });
 }

@@ -1,5 +1,5 @@
 import { slotKey } from './effects.ts';
-import { flow } from './play.ts';
+import { flow, redriveOne } from './play.ts';
 import { OPEN, type OperationView } from './registry-view.ts';
 import { Violation } from './violation.ts';
 import type { SimulatedWorld } from './world.ts';
@@ -14,10 +14,16 @@ export async function comeToRest(world: SimulatedWorld): Promise<void> {
   world.faults.endAll();
   world.trace.add('--- all trouble ends');
   await run(world);
-  if (world.parked.length === 0) return;
-  // Whoever stood still all this time goes on now: the latest effects there can be.
-  world.trace.add('--- all that stand still go on');
-  while (world.parked[0] !== undefined) await world.resume(world.parked[0], null);
+  if (world.parked.length > 0) {
+    // Whoever stood still all this time goes on now: the latest effects there can be.
+    world.trace.add('--- all that stand still go on');
+    while (world.parked[0] !== undefined) await world.resume(world.parked[0], null);
+    await run(world);
+  }
+  const parked = world.judge.view.operations.filter(({ status }) => status === 'parked');
+  if (parked.length === 0) return;
+  world.trace.add('--- an operator lets go on what is parked');
+  for (const { operation_id } of parked) await redriveOne(world, operation_id);
   await run(world);
 }
 

@@ -9,7 +9,10 @@ import { newCluster, SimulatedWorld } from './world.ts';
 
 /** A database that schedules can be run on, again and again. */
 export interface Stage {
+  /** Lets a schedule happen and everything come to rest. @throws Broken. */
   run(schedule: Schedule): Promise<SimulatedWorld>;
+  /** The same for what a test does with the world itself. */
+  perform(work: (world: SimulatedWorld) => Promise<void>): Promise<SimulatedWorld>;
   close(): Promise<void>;
 }
 
@@ -19,13 +22,17 @@ export async function openStage(url: string): Promise<Stage> {
   const kubernetes = newCluster({ now: () => clock.now, random: () => 0 }, () => {});
   await db.outside(() => layOutRegistry(db, kubernetes));
   return {
-    run: (each) => runSchedule(db, clock, each),
+    run: ({ entropy, events }) =>
+      perform(db, clock, entropy, async (world) => {
+        for (const event of events) await play(world, event);
+      }),
+    perform: (work) => perform(db, clock, 1, work),
     close: () => db.close(),
   };
 }
 
 /** A schedule that broke something, with what led there. */
-export class Broken extends Error {
+class Broken extends Error {
   override readonly name = 'Broken';
 
   constructor(cause: unknown, world: SimulatedWorld) {
@@ -34,12 +41,17 @@ export class Broken extends Error {
   }
 }
 
-async function runSchedule(db: SimulatedDatabase, clock: { now: number }, each: Schedule): Promise<SimulatedWorld> {
-  const world = new SimulatedWorld(db, clock, each.entropy);
+async function perform(
+  db: SimulatedDatabase,
+  clock: { now: number },
+  entropy: number,
+  work: (world: SimulatedWorld) => Promise<void>,
+): Promise<SimulatedWorld> {
+  const world = new SimulatedWorld(db, clock, entropy);
   await db.begin();
   try {
     await world.judge.look();
-    for (const event of each.events) await play(world, event);
+    await work(world);
     await comeToRest(world);
     await judgeEnd(world);
     return world;

@@ -2,7 +2,7 @@ import type { Entropy } from '../../src/lib/domain/ids.ts';
 import { recycleSagas, stepSagas } from '../../src/lib/lifecycle/index.ts';
 import { storeBatch } from '../../src/lib/observe/batch.ts';
 import type { DiscoveryPort, EventPort, QueuePort } from '../../src/lib/ports.ts';
-import { cachedProof } from '../../src/lib/saga/proof.ts';
+import { cachedProof, type Proof } from '../../src/lib/saga/proof.ts';
 import { runOperation } from '../../src/lib/saga/runner.ts';
 import { sweep } from '../../src/lib/sweep/sweep.ts';
 import { FakeAssistants } from '../fakes/assistant.ts';
@@ -13,7 +13,7 @@ import { FakeEvents } from '../fakes/queue.ts';
 import { Actor, databaseOf, type Mishap, watched } from './actor.ts';
 import { LIMITS, layOutCluster, START } from './base.ts';
 import type { SimulatedDatabase } from './database.ts';
-import { Faults } from './faults.ts';
+import { Faults, FOREIGN_MARK } from './faults.ts';
 import { Judge } from './judge.ts';
 import { Mailbox, type Message, VISIBILITY_MS } from './mailbox.ts';
 import { seededRandom } from './random.ts';
@@ -69,13 +69,23 @@ export class SimulatedWorld {
     const actor = this.#actor(`${message.queue} ${this.trace.nameOf(message.operation_id)}`);
     const deps = {
       ...this.#ports(actor, role),
-      prove: cachedProof(this.db, this.kubernetes.as(role), () => this.clock.now),
+      prove: this.#prove(actor, role),
       sagas: role === 'recycle' ? recycleSagas : stepSagas,
       at: (point: string) => actor.point('hook', point, null),
       onFault: (error: unknown) => this.judge.fault(error),
     };
     const work = () => runOperation(deps, message.operation_id, LIMITS.function_seconds * 1000);
     await this.#settleRun(await actor.run(work, mishap), { actor, message });
+  }
+
+  /** A run's look at the mark, noted: what it did not know it is not blamed for. */
+  #prove(actor: Actor, role: 'step' | 'recycle'): () => Promise<Proof> {
+    const cluster = this.kubernetes.as(role, (phase) => {
+      if (phase === 'before' || this.kubernetes.world.nonce === FOREIGN_MARK) return;
+      actor.provenAt = this.clock.now;
+      actor.stoodStill = false;
+    });
+    return cachedProof(this.db, cluster, () => this.clock.now);
   }
 
   /** Lets a parked run go on. */

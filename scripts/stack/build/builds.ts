@@ -53,7 +53,8 @@ const NACOS: Build = {
   instead: 'set NACOS_URL to use a server that already runs',
   run: async (work, out, log) => {
     await runTool('mvn', ['--batch-mode', '--no-transfer-progress', 'package'], { cwd: work }, log);
-    for (const name of ['classes', 'lib']) renameSync(join(work, 'target', name), join(out, name));
+    renameSync(join(work, 'target', 'nacos-local-1.jar'), join(out, 'nacos-local.jar'));
+    renameSync(join(work, 'target', 'lib'), join(out, 'lib'));
   },
 };
 
@@ -77,7 +78,7 @@ export interface Binaries {
   kube: string;
   kwok: string;
   versitygw: string;
-  /** Folder with `classes` and `lib`. */
+  /** Folder with `nacos-local.jar` (main class and agent) and `lib`. */
   nacos: string;
 }
 

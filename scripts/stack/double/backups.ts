@@ -1,6 +1,15 @@
 // The routes under /api/backups, as recorded, traps included.
 import { createHash, randomBytes } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  createReadStream,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
@@ -145,28 +154,27 @@ export class Backups {
   export({ words, request, response }: Call): undefined {
     const id = words[0] ?? '';
     const file = this.#file(id);
-    const content = readFileSync(file);
+    const { size, mtime } = statSync(file);
     const headers = {
       'content-type': 'application/zip',
       'accept-ranges': 'bytes',
       'content-disposition': `attachment; filename="${id}.zip"`,
-      'last-modified': statSync(file).mtime.toUTCString(),
-      etag: `"${createHash('md5').update(`${id}-${content.length}`).digest('hex')}"`,
+      'last-modified': mtime.toUTCString(),
+      etag: `"${createHash('md5').update(`${id}-${size}`).digest('hex')}"`,
     };
     const range = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '');
-    if (range === null) {
-      response.writeHead(200, { ...headers, 'content-length': content.length }).end(content);
-      return;
-    }
-    const from = Number(range[1]);
-    const to = Math.min(content.length - 1, range[2] === '' ? content.length - 1 : Number(range[2]));
+    const from = range === null ? 0 : Number(range[1]);
+    const to = Math.min(size - 1, range === null || range[2] === '' ? size - 1 : Number(range[2]));
     if (from > to) {
-      response.writeHead(416, { 'content-range': `*/${content.length}`, 'content-length': 0 }).end();
+      response.writeHead(416, { 'content-range': `*/${size}`, 'content-length': 0 }).end();
       return;
     }
-    const part = content.subarray(from, to + 1);
-    const more = { 'content-range': `bytes ${from}-${to}/${content.length}`, 'content-length': part.length };
-    response.writeHead(206, { ...headers, ...more }).end(part);
+    const length = { 'content-length': to - from + 1 };
+    if (range === null) response.writeHead(200, { ...headers, ...length });
+    else response.writeHead(206, { ...headers, ...length, 'content-range': `bytes ${from}-${to}/${size}` });
+    createReadStream(file, { start: from, end: to })
+      .on('error', () => response.destroy())
+      .pipe(response);
   }
 
   async import(call: Call): Promise<Answer> {

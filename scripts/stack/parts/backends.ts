@@ -27,7 +27,8 @@ const nacos: Part = {
   launch: (context) => {
     const { nacos: built } = context.binaries;
     // hessian 4 must come first: the same classes of hessian 3 lack a method that the server calls.
-    const classPath = [join(built, 'classes'), join(built, 'lib', 'hessian-4.0.63.jar'), join(built, 'lib', '*')];
+    const main = join(built, 'nacos-local.jar');
+    const classPath = [main, join(built, 'lib', 'hessian-4.0.63.jar'), join(built, 'lib', '*')];
     const port = context.ports.nacos;
     return {
       command: 'java',
@@ -37,6 +38,11 @@ const nacos: Part = {
         '-XX:TieredStopAtLevel=1',
         '-XX:+UseSerialGC',
         '-Xshare:auto',
+        // Everything on loopback: the agent sees the JDK's sockets, so netty must not use its own.
+        `-javaagent:${main}`,
+        '-Djava.net.preferIPv4Stack=true',
+        '-Dio.netty.transport.noNative=true',
+        '-Dio.grpc.netty.shaded.io.netty.transport.noNative=true',
         '-Dnacos.standalone=true',
         `-Dnacos.home=${join(context.layout.dir, 'nacos')}`,
         `-Dnacos.inetutils.ip-address=${HOST}`,

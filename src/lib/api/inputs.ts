@@ -55,6 +55,36 @@ export const listOperationsInput = z.strictObject({
   limit,
 });
 
+const reason = z.string().max(1000, 'has too many characters');
+
+export const stageInput = z.strictObject({
+  instance_id: instanceId,
+  backup: z
+    .enum(['required', 'best_effort', 'skip'])
+    .default('best_effort')
+    .meta({ description: 'best_effort: a backup that fails is told in history, and staging goes on: the volumes stay' }),
+  force: z.boolean().default(false).meta({ description: 'running work does not hold it back' }),
+  reason: reason.default(''),
+});
+
+export const restoreInput = z.strictObject({
+  instance_id: instanceId,
+  from: z
+    .enum(['volumes', 'snapshot', 'empty'])
+    .default('volumes')
+    .meta({ description: 'volumes: its own, or the newest snapshot when they are lost; empty: never without being asked' }),
+});
+
+export const retireInput = z.strictObject({
+  instance_id: instanceId,
+  grace_days: z.number().min(0, 'must be at least 0').max(3650, 'must be at most 3650').optional(),
+  waive_backup: reason.min(1, 'must say why').optional().meta({ description: 'why no final snapshot is needed' }),
+  reason: reason.default(''),
+});
+
+export const unretireInput = z.strictObject({ instance_id: instanceId });
+export const snapshotInput = z.strictObject({ instance_id: instanceId, reason: reason.default('') });
+
 export const operationInput = z.strictObject({ operation_id: operationId });
 
 export const routeInput = z.strictObject({ user_id: userId });

@@ -4,7 +4,7 @@ import { deriveToken } from '../domain/token.ts';
 import type { Sql } from '../ports.ts';
 import { appendHistory } from '../saga/history.ts';
 import type { NewOperation } from '../saga/operations.ts';
-import type { RecordedVolume, SlotRow } from '../saga/rows.ts';
+import type { GoneVolume, RecordedVolume, SlotRow } from '../saga/rows.ts';
 import { done, fail, type Outcome, type Saga, type Step, type StepContext } from '../saga/step.ts';
 import { judgeFresh, lookAtSlot } from './slot.ts';
 
@@ -26,6 +26,38 @@ const podGone: Step = {
       look_again_ms: LOOK_AGAIN_MS,
       detail: `pod ${slot.pod_uid} is going away`,
     };
+  },
+};
+
+/** What is on the claims is written down before any of it is deleted: the proof names it afterwards. */
+const survey: Step = {
+  name: 'survey',
+  touches: 'nothing',
+  async run(context) {
+    const slot = draining(context);
+    const gone: GoneVolume[] = [];
+    for (const recorded of slot.volumes ?? []) {
+      const claim = await context.cluster.getClaim(recorded.name);
+      const name = claim?.uid === recorded.uid ? claim.volume_name : (recorded.volume_name ?? null);
+      const volume = name === null ? null : await context.cluster.getVolume(name);
+      gone.push({ claim_uid: recorded.uid, volume_name: name, handle: volume?.handle ?? null });
+    }
+    return done({ detail: `${gone.length} claims`, state: { gone } });
+  },
+};
+
+/** Disks are deleted by the storage system, once their claims are gone. */
+const volumesGone: Step = {
+  name: 'volumes_gone',
+  touches: 'nothing',
+  async run(context) {
+    const left: string[] = [];
+    for (const { volume_name: name, claim_uid } of context.operation.state.gone ?? []) {
+      const volume = name === null ? null : await context.cluster.getVolume(name);
+      if (volume !== null && volume.claim_uid === claim_uid) left.push(volume.name);
+    }
+    if (left.length === 0) return done({ detail: 'volumes seen gone' });
+    return { kind: 'look', after_ms: 1_000, detail: `${left.join(', ')} going away` };
   },
 };
 
@@ -70,7 +102,8 @@ const fresh: Step = {
     if (judged.kind === 'not_yet') {
       const missing = look.claims.some(({ claim }) => claim === null);
       if (missing && look.pod?.gated === true && !look.pod.terminating) {
-        await context.cluster.deletePod(look.pod.name, look.pod.uid);
+        // As it was seen: by the time a late delete arrives the slot may be warm and its gate open for somebody.
+        await context.cluster.deletePod(look.pod.name, look.pod.uid, look.pod.resource_version);
       }
       return { kind: 'wait', on: onPod(context), look_again_ms: LOOK_AGAIN_MS, detail: judged.message };
     }
@@ -101,7 +134,9 @@ async function renew(context: StepContext, slot: SlotRow, volumes: readonly Reco
       if (rows.length === 0) throw new Error(`${slotSubject(slot)} is no longer draining`);
       await slotHistory(sql, context, slot, 'recycled', {
         state: 'warm',
+        instance_id: slot.instance_id,
         gone: (slot.volumes ?? []).map(({ uid }) => uid),
+        volumes: context.operation.state.gone ?? [],
         claim_uids: volumes.map(({ uid }) => uid),
         token_generation: generation,
       });
@@ -115,7 +150,7 @@ export const recycle: Saga = {
   kind: 'recycle',
   cancellable: false,
   on_failure: 'park',
-  steps: [podGone, claimsGone, fresh],
+  steps: [podGone, survey, claimsGone, volumesGone, fresh],
   /** What cannot be recycled is kept for a person to look at; only signs of somebody else's data quarantine the slot. */
   async parked(sql, context, error) {
     const slot = context.slot;

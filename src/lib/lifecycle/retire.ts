@@ -1,7 +1,7 @@
 import type { Sql } from '../ports.ts';
 import { appendHistory } from '../saga/history.ts';
 import { done, type Saga, type Step, type StepContext } from '../saga/step.ts';
-import { backup } from './backup.ts';
+import { snapshotSteps } from './backup.ts';
 import { bind, holding, pin, verify } from './bind.ts';
 import { drain } from './drain.ts';
 import { deregister, stop, stopped } from './leave.ts';
@@ -81,7 +81,7 @@ export const retire: Saga = {
     ifStarting(bind),
     ifStarting(ready),
     ifStarting(verify),
-    backup,
+    ...snapshotSteps,
     stop,
     stopped(bury),
   ],

@@ -2,7 +2,7 @@ import type { Sql } from '../ports.ts';
 import { Refused } from '../saga/commit.ts';
 import { appendHistory } from '../saga/history.ts';
 import { done, fail, type Saga, type Step, type StepContext } from '../saga/step.ts';
-import { backup } from './backup.ts';
+import { snapshotSteps } from './backup.ts';
 import { holding } from './bind.ts';
 import { failInstance } from './create.ts';
 import { drain, idle } from './drain.ts';
@@ -48,9 +48,10 @@ async function isWoken(sql: Sql, operationId: string): Promise<boolean> {
 export const stage: Saga = {
   kind: 'stage',
   cancellable: true,
+  turns_back: true,
   on_failure: 'undo',
   point_of_no_return: 'stop',
-  steps: [idle, deregister, drain('fail'), backup, stopping, stop, stopped(parkInstance)],
+  steps: [idle, deregister, drain('fail'), ...snapshotSteps, stopping, stop, stopped(parkInstance)],
   undone: goOn,
   parked: failInstance,
 };

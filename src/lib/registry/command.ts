@@ -1,6 +1,9 @@
 import type { CommandShape } from '../api/schemas.ts';
 import { instanceShape, isInFlight, operationShape } from '../api/shapes.ts';
-import type { Sql } from '../ports.ts';
+import type { Answer } from '../api/function.ts';
+import type { Entropy } from '../domain/ids.ts';
+import type { Database, QueuePort, Sql } from '../ports.ts';
+import { tell } from '../saga/tell.ts';
 import type { InstanceRow, OperationRow } from '../saga/rows.ts';
 import { withSteps } from './operations.ts';
 
@@ -19,6 +22,19 @@ export async function commandShape(sql: Sql, result: CommandResult, now: Date): 
     instance: instance === null ? null : instanceShape(instance, inFlight),
     operation: operation === null ? null : await shapeOf(sql, operation, result.fresh === true, now),
   };
+}
+
+interface AnswerDeps {
+  readonly db: Database;
+  readonly queue: QueuePort;
+  readonly entropy: Entropy;
+  onLost(error: unknown, operationIds: readonly string[]): void;
+}
+
+/** Tells the queue of a command that was just accepted, and answers 202 with what carries it out. */
+export async function commandAnswer(deps: AnswerDeps, accepted: CommandResult & { fresh: boolean }): Promise<Answer> {
+  if (accepted.fresh && accepted.operation !== null) await tell(deps, [accepted.operation]);
+  return { status: 202, body: await commandShape(deps.db, accepted, new Date(deps.entropy.now())) };
 }
 
 function shapeOf(sql: Sql, operation: OperationRow, fresh: boolean, now: Date) {

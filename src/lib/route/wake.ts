@@ -14,6 +14,10 @@ export interface WakeDeps {
   sleep(milliseconds: number): Promise<void>;
   /** Accepts a create of the user's instance and tells the queue. */
   create(userId: string, caller: Caller): Promise<void>;
+  /** Accepts a restore of a staged instance and tells the queue. */
+  restore(instanceId: string, caller: Caller): Promise<void>;
+  /** Notes on a stage that its owner came back, and tells the queue. */
+  turnBack(instanceId: string, caller: Caller): Promise<void>;
 }
 
 export interface WakeInput {
@@ -30,11 +34,13 @@ const NEXT_LOOK_MS = 250;
 /**
  * Gets a user's assistant to answer: 200 with the route once it is active; 202 with what is left when `wait_seconds`
  * pass before. A user without an instance gets one when `create_if_absent` says so, and only then.
- * @throws WarrenError no_instance, instance_retired, instance_failed, rolling_back, capacity_exhausted
+ * A staged one is restored, a stage on its way turned back, for a user and never for the background.
+ * @throws WarrenError no_instance, instance_retired, staged, instance_failed, rolling_back, capacity_exhausted
  */
 export async function wake(deps: WakeDeps, input: WakeInput, caller: Caller): Promise<Answer> {
   const end = deps.now() + input.wait_seconds * 1000;
   let mayCreate = input.create_if_absent;
+  let mayWake = true;
   for (let pause = FIRST_LOOK_MS; ; pause = Math.min(NEXT_LOOK_MS, pause * 1.5)) {
     const row = await readRoute(deps.db, input.user_id);
     if (mayCreate && isAbsent(row)) {
@@ -44,12 +50,30 @@ export async function wake(deps: WakeDeps, input: WakeInput, caller: Caller): Pr
       continue;
     }
     const route = routeOf(row, input.user_id, deps.settings);
+    if (mayWake && rests(route, row)) {
+      // Once a call as well: what fails is the caller's to repeat.
+      mayWake = false;
+      if (input.intent === 'background') throw stagedProblem(route);
+      await (route.state === 'staging' ? deps.turnBack : deps.restore)(route.instance_id, caller);
+      continue;
+    }
     if (!isOnItsWay(route)) return { status: 200, body: route, headers: { 'cache-control': 'no-store' } };
     const left = end - deps.now();
     if (left <= 0) return notYet(route, row);
     await deps.sleep(Math.min(pause, left));
   }
 }
+
+/** Staged, on its way there, or failed on the way there or back: a wake brings it back, unless a person must look first. */
+function rests(route: RouteShape, row: RouteRow | null): boolean {
+  if (route.state === 'staged' || route.state === 'staging') return true;
+  return route.state === 'failed' && row?.desired_state === 'staged' && row.operation?.status !== 'parked';
+}
+
+const stagedProblem = ({ user_id, instance_id, state }: RouteShape) =>
+  new WarrenError('staged', `The assistant of ${user_id} is ${state}, and what runs in the background does not wake it`, {
+    instance_id,
+  });
 
 /** @throws WarrenError instance_failed when waiting alone does not make it active. */
 function isOnItsWay(route: RouteShape): boolean {
@@ -58,9 +82,9 @@ function isOnItsWay(route: RouteShape): boolean {
       return false;
     case 'starting':
     case 'restoring':
+    case 'staging':
       return true;
     case 'failed':
-    case 'staging':
     case 'staged': {
       const { user_id, instance_id, operation_id, state, reason } = route;
       throw new WarrenError('instance_failed', `The assistant of ${user_id} is ${state}: ${reason}`, {

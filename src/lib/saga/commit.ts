@@ -1,6 +1,6 @@
 import type { Entropy } from '../domain/ids.ts';
 import type { Database, Sql } from '../ports.ts';
-import { finishStep, startStep } from './lease.ts';
+import { turnStep } from './lease.ts';
 import { insertOperation, promoteQueued } from './operations.ts';
 import type { OperationError, OperationRow, OperationState } from './rows.ts';
 import type { CommitEffect, Outcome } from './step.ts';
@@ -111,8 +111,8 @@ export function commitStep(
   return db.tx(async (sql) => {
     const effect = (await commit.change?.(sql)) ?? {};
     const row = await writeOperation(sql, operation, commit.next);
-    await finishStep(sql, operation.operation_id, commit.outcome, commit.detail, commit.error);
-    if (commit.starts !== null) await startStep(sql, operation.operation_id, row.step, commit.starts);
+    const next = commit.starts === null ? null : { step: row.step, direction: commit.starts };
+    await turnStep(sql, operation.operation_id, commit, next);
     const tell = [...(effect.tell ?? [])];
     if (ENDED.has(row.status)) {
       const promoted = await promoteQueued(sql, operation.subject);

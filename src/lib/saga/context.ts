@@ -7,46 +7,55 @@ import type { StepContext } from './step.ts';
 /** The part of a context that comes from the registry. */
 export type Loaded = Pick<StepContext, 'instance' | 'slot' | 'shard' | 'now' | 'claimTemplates'>;
 
+type Json<Row> = { readonly [Key in keyof Row]: unknown };
+
 interface Row {
   readonly now: Date;
-  readonly instance: InstanceRow | null;
-  readonly slot: SlotRow | null;
-  readonly shard: ShardRow | null;
+  readonly instance: Json<InstanceRow> | null;
+  readonly slot: Json<SlotRow> | null;
+  readonly shard: Json<ShardRow> | null;
   readonly claims: readonly string[] | null;
 }
 
+/** One statement a step: five round trips in its place were a third of the time Warren itself takes for a create. */
+const SUBJECT = `
+  select clock_now() as now, to_jsonb(i) as instance, to_jsonb(s) as slot, to_jsonb(h) as shard,
+         (select array_agg(claim ->> 'name' order by place)
+            from shard_template t, jsonb_array_elements(t.spec -> 'claims') with ordinality as claims (claim, place)
+           where t.version = h.template_version) as claims
+    from (select $1::text as instance_id, $2::text as shard_id, $3::int as pod_index) as wanted
+    left join instance_registry i on i.instance_id = wanted.instance_id
+    left join shard h on h.shard_id = coalesce(i.shard_id, wanted.shard_id)
+    left join slot s on s.shard_id = h.shard_id and s.pod_index = coalesce(i.pod_index, wanted.pod_index)`;
+
 /** Reads what an operation speaks of: its instance with the slot that it holds, or the slot or shard of its subject. */
 export async function loadSubject(sql: Sql, operation: OperationRow): Promise<Loaded> {
-  const [instance] =
-    operation.instance_id === null
-      ? []
-      : await sql.query<InstanceRow>('select * from instance_registry where instance_id = $1', [operation.instance_id]);
-  const at = instance ?? slotSubjectRef(operation.subject);
-  const [row] = await sql.query<Row>(
-    `select clock_now() as now,
-            (select array_agg(claim ->> 'name' order by place)
-               from shard s join shard_template t on t.version = s.template_version,
-                    jsonb_array_elements(t.spec -> 'claims') with ordinality as claims (claim, place)
-              where s.shard_id = $1) as claims`,
-    [at?.shard_id ?? null],
-  );
-  const [slot] =
-    at === null || at.pod_index < 0
-      ? []
-      : await sql.query<SlotRow>('select * from slot where shard_id = $1 and pod_index = $2', [
-          at.shard_id,
-          at.pod_index,
-        ]);
-  const [shard] =
-    at === null ? [] : await sql.query<ShardRow>('select * from shard where shard_id = $1', [at.shard_id]);
+  const at = slotSubjectRef(operation.subject);
+  const [row] = await sql.query<Row>(SUBJECT, [
+    operation.instance_id,
+    at?.shard_id ?? null,
+    at === null || at.pod_index < 0 ? null : at.pod_index,
+  ]);
   if (row === undefined) throw new Error('the registry gave no clock');
   return {
     now: row.now,
-    instance: instance ?? null,
-    slot: slot ?? null,
-    shard: shard ?? null,
+    instance: revive<InstanceRow>(row.instance),
+    slot: revive<SlotRow>(row.slot),
+    shard: revive<ShardRow>(row.shard),
     claimTemplates: row.claims ?? [],
   };
+}
+
+/** Columns of these names are timestamps, which JSON has as text. */
+const TIMESTAMP = /_(at|after|until)$/;
+
+function revive<Row extends object>(json: Json<Row> | null): Row | null {
+  if (json === null) return null;
+  const entries = Object.entries(json).map(([key, value]) => [
+    key,
+    TIMESTAMP.test(key) && typeof value === 'string' ? new Date(value) : value,
+  ]);
+  return Object.fromEntries(entries) as Row;
 }
 
 /** The observation a step waits on; null when none was stored yet. */

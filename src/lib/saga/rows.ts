@@ -42,6 +42,13 @@ export interface RecordedVolume {
   readonly volume_name?: string;
 }
 
+/** A claim that recycle deletes, with the volume and the disk behind it. */
+export interface GoneVolume {
+  readonly claim_uid: string;
+  readonly volume_name: string | null;
+  readonly handle: string | null;
+}
+
 export interface SlotRow {
   readonly shard_id: string;
   readonly pod_index: number;
@@ -87,6 +94,14 @@ export interface OperationState {
   /** A retire: what the instance was wanted to be before, and whether it is started for its final snapshot. */
   readonly retires_from?: DesiredState;
   readonly starts?: boolean;
+  /** Snapshots: whether a best-effort one was given up, the work counters before it, and how often it was taken. */
+  readonly backup_given_up?: boolean;
+  readonly work?: string;
+  readonly takes?: number;
+  /** What a recycle deletes, written down before. */
+  readonly gone?: readonly GoneVolume[];
+  /** Imports of a rebuild that were broken off. */
+  readonly fill_attempts?: number;
   /** The undo must not let recycle at these volumes: something foreign was seen on them. */
   readonly suspicious?: string;
   readonly parked_from?: 'do' | 'undo';

@@ -1,9 +1,17 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config.ts';
 import { type Entropy, fullJitter } from '../domain/ids.ts';
 import type { OperationKind } from '../domain/states.ts';
 import type { MasterKeys } from '../domain/token.ts';
 import { OutsideError } from '../errors.ts';
-import type { AssistantPort, ClusterPort, Database, DiscoveryPort, QueuePort } from '../ports.ts';
+import type {
+  AssistantPort,
+  ClusterPort,
+  Database,
+  DiscoveryPort,
+  ObjectStorePort,
+  QueuePort,
+} from '../ports.ts';
 import { advance, afterLook, afterRetry, isPastReturn } from './advance.ts';
 import { commitStep, LostLease, Refused, writeOperation } from './commit.ts';
 import { loadObservation, loadSubject } from './context.ts';
@@ -21,6 +29,7 @@ export interface RunnerDeps {
   readonly cluster: ClusterPort;
   readonly discovery: DiscoveryPort;
   readonly assistant: AssistantPort;
+  readonly store: ObjectStorePort;
   /** Whether the cluster is ours; at most 5 s old (invariant 14). */
   readonly prove: () => Promise<Proof>;
   readonly sagas: ReadonlyMap<OperationKind, Saga>;
@@ -28,6 +37,8 @@ export interface RunnerDeps {
   readonly keys: MasterKeys;
   readonly limits: Limits;
   readonly entropy: Entropy;
+  /** Waits inside a step (a backup job between two looks); tests on virtual time give their own. */
+  readonly pause?: (ms: number) => Promise<void>;
   /** Told of faults of Warren's own, for the log. */
   readonly onFault?: (error: unknown, operation: OperationRow) => void;
   readonly onLost?: (error: unknown, operationIds: readonly string[]) => void;
@@ -54,7 +65,7 @@ const RESERVE_MS = 4_000;
  */
 export async function runOperation(deps: RunnerDeps, operationId: string, budgetMs: number): Promise<RunEnd> {
   const started = deps.entropy.now();
-  const taken = await deps.db.tx((sql) => takeLease(sql, operationId, deps.limits.lease_seconds));
+  const taken = await deps.db.tx((sql) => takeLease(sql, operationId, deps.limits));
   if (taken === null) return 'not_taken';
   let operation = taken;
   try {
@@ -81,7 +92,7 @@ async function takeTurn(deps: RunnerDeps, operation: OperationRow, leftMs: numbe
   const saga = deps.sagas.get(operation.kind);
   const step = saga?.steps.find(({ name }) => name === operation.step);
   const undoing = operation.status === 'undoing';
-  const context = await contextOf(deps, operation, step);
+  const context = await contextOf(deps, operation, step, leftMs);
   if (saga === undefined || step === undefined) {
     const message = `this release knows no step ${operation.kind}.${operation.step}: redrive it under one that does`;
     return commitOutcome(deps, saga, context, fail('unknown_step', message), 'park');
@@ -113,13 +124,23 @@ function unexpected(deps: RunnerDeps, operation: OperationRow, error: unknown): 
 }
 
 /** Reads the registry afresh for each step; the observation first, so that what is stored meanwhile counts as newer. */
-async function contextOf(deps: RunnerDeps, operation: OperationRow, step: Step | undefined): Promise<StepContext> {
+async function contextOf(
+  deps: RunnerDeps,
+  operation: OperationRow,
+  step: Step | undefined,
+  leftMs: number,
+): Promise<StepContext> {
+  const until = deps.entropy.now() + leftMs;
   const loaded = await loadSubject(deps.db, operation);
   const base = {
     ...loaded,
     operation,
     observed: null,
     sql: deps.db,
+    db: deps.db,
+    store: deps.store,
+    left: () => until - deps.entropy.now(),
+    pause: deps.pause ?? ((ms: number) => sleep(ms)),
     cluster: deps.cluster,
     discovery: deps.discovery,
     assistant: deps.assistant,
@@ -146,6 +167,9 @@ function verdictBeforeStep(saga: Saga, context: StepContext, undoing: boolean, l
   const { operation, now } = context;
   if (!undoing && operation.cancel_requested && saga.cancellable && !isPastReturn(saga, operation.step)) {
     return fail('cancelled', `cancelled before step ${operation.step}`);
+  }
+  if (!undoing && operation.wake_requested && saga.turns_back && !isPastReturn(saga, operation.step)) {
+    return fail('woken', 'its owner came back');
   }
   if (now >= operation.deadline_at) {
     const last = operation.error === null ? '' : `; last: ${operation.error.message}`;

@@ -3,7 +3,7 @@ import type { Entropy } from '../domain/ids.ts';
 import type { Observation } from '../domain/observation.ts';
 import type { OperationKind } from '../domain/states.ts';
 import type { MasterKeys } from '../domain/token.ts';
-import type { AssistantPort, ClusterPort, DiscoveryPort, Sql } from '../ports.ts';
+import type { AssistantPort, ClusterPort, Database, DiscoveryPort, ObjectStorePort, Sql } from '../ports.ts';
 import type {
   InstanceRow,
   ObservationRow,
@@ -27,6 +27,12 @@ export interface StepContext {
   /** PostgreSQL's clock when the context was read. */
   readonly now: Date;
   readonly sql: Sql;
+  /** For rooms that commit progress of their own under the operation's fence (snapshots). */
+  readonly db: Database;
+  readonly store: ObjectStorePort;
+  /** Milliseconds left of the lease and of the function. */
+  readonly left: () => number;
+  readonly pause: (ms: number) => Promise<void>;
   readonly cluster: ClusterPort;
   readonly discovery: DiscoveryPort;
   readonly assistant: AssistantPort;
@@ -115,6 +121,8 @@ export interface Step {
 export interface Saga {
   readonly kind: OperationKind;
   readonly steps: readonly Step[];
+  /** A wake turns it round as long as it can be taken back. */
+  readonly turns_back?: boolean;
   /** Whether a person may cancel it while it goes forward. */
   readonly cancellable: boolean;
   /**

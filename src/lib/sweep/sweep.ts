@@ -1,13 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import type { Limits } from '../config.ts';
 import type { Entropy } from '../domain/ids.ts';
-import type { ClusterPort, Database, DiscoveryPort, EventPort, QueuePort } from '../ports.ts';
+import type { ClusterPort, Database, DiscoveryPort, EventPort, ObjectStorePort, QueuePort } from '../ports.ts';
+import { collectGarbage, findUnknown, retainSnapshots } from '../snapshot/index.ts';
 import { publishHistory } from '../saga/publish.ts';
 import { type Telling, tell } from '../saga/tell.ts';
 import { repairDiscovery } from './discovery.ts';
 import { releaseNamedLease, takeNamedLease } from './lease.ts';
 import { turnMark } from './mark.ts';
 import { collectUntold } from './operations.ts';
+import { collectPurges } from './purges.ts';
 import { collectRebinds } from './rebinds.ts';
 import { clearStoppedShards } from './shards.ts';
 import { topUpWarm } from './warm.ts';
@@ -18,6 +20,7 @@ export interface SweepDeps {
   readonly discovery: DiscoveryPort;
   readonly events: EventPort;
   readonly queue: QueuePort;
+  readonly store: ObjectStorePort;
   readonly entropy: Entropy;
   readonly limits: Limits;
   readonly onLost?: (error: unknown, operationIds: readonly string[]) => void;
@@ -31,6 +34,7 @@ export interface SweepReport {
   readonly published: number;
   readonly warming: number;
   readonly rebinds: number;
+  readonly purges: number;
   readonly discovery: { readonly registered: number; readonly deregistered: number };
   /** Why nothing outside was looked at or written, or null. */
   readonly held: string | null;
@@ -42,10 +46,14 @@ const IDLE: SweepReport = {
   published: 0,
   warming: 0,
   rebinds: 0,
+  purges: 0,
   discovery: { registered: 0, deregistered: 0 },
   held: null,
 };
 
+/** Snapshots of an instance that are kept, whatever else rests on one. */
+const KEEP_SNAPSHOTS = 3;
+const SNAPSHOTS_A_RUN = 50;
 /** How long a message may be on its way before it is told again; seconds. */
 const FIRST_PAUSE_SECONDS = 30;
 
@@ -73,11 +81,13 @@ export async function sweep(deps: SweepDeps): Promise<SweepReport> {
     const proof = await part('cluster mark', () => turnMark(db, deps.cluster, randomUUID()), unproven);
     const published = await part('history', () => publishHistory(db, deps.events), 0);
     await part('old rows', () => prune(db), undefined);
+    await part('snapshots', () => tidySnapshots(deps), undefined);
     if (!proof.ours) return { ...IDLE, ran: true, told: untold.length, published, held: proof.message };
     await part('stopped shards', () => clearStoppedShards(db), undefined);
     const rebinds = await part('rebinds', () => collectRebinds(db, deps.entropy, deps.limits), none);
     const warming = await part('warm slots', () => topUpWarm(db, deps.entropy, deps.limits), none);
-    await tell(deps, [...rebinds, ...warming]);
+    const purges = await part('purges', () => collectPurges(db, deps.entropy, deps.limits), none);
+    await tell(deps, [...rebinds, ...warming, ...purges]);
     const plan = await part('discovery', () => repairDiscovery(db, deps.discovery), { register: [], deregister: [] });
     await part('discovery health check', () => deps.discovery.assertHealthCheckNone(), undefined);
     return {
@@ -86,12 +96,20 @@ export async function sweep(deps: SweepDeps): Promise<SweepReport> {
       published,
       warming: warming.length,
       rebinds: rebinds.length,
+      purges: purges.length,
       discovery: { registered: plan.register.length, deregistered: plan.deregister.length },
       held: null,
     };
   } finally {
     await releaseNamedLease(db, 'sweep', fence);
   }
+}
+
+/** Snapshots beyond those that are kept, and what was given up of others. */
+async function tidySnapshots(deps: SweepDeps): Promise<void> {
+  await retainSnapshots(deps.db, KEEP_SNAPSHOTS, SNAPSHOTS_A_RUN);
+  await collectGarbage(deps, SNAPSHOTS_A_RUN);
+  await findUnknown(deps);
 }
 
 async function prune(db: Database): Promise<void> {

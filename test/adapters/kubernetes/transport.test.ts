@@ -77,7 +77,8 @@ describe('the transport to Kubernetes', () => {
   test.each([
     [500, 'etcdserver: request timed out', true],
     [503, 'apiserver is shutting down', true],
-    [403, 'pods is forbidden', false],
+    [403, 'pods "x" is forbidden: exceeded quota: none', false],
+    [403, 'pods "x" is forbidden: User "warren-step" cannot get resource "pods" in API group ""', true],
     [401, 'Unauthorized', false],
   ])('maps %i', async (code, message, unreachable) => {
     const { cluster } = await against([json(code, status(code, message))]);

@@ -109,7 +109,7 @@ describe('the fake cluster', () => {
     const { fake, world } = oneShard(1);
     await expect(fake.as('step').deleteClaim(`data-${POD}`, 'x')).rejects.toMatchObject({
       status: 403,
-      unreachable: false,
+      unreachable: true,
     });
     await expect(fake.as('sweep').deletePod(POD, 'x')).rejects.toMatchObject({ status: 403 });
     world.faults.unreachable = true;

@@ -64,6 +64,7 @@ export const viewOfPod = (pod: FakePod): PodView => ({
   ready: pod.ready,
   phase: pod.phase,
   pod_ip: pod.podIp,
+  resource_version: String(pod.version),
   labels: { ...pod.labels },
   annotations: { ...pod.annotations },
 });

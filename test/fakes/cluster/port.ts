@@ -95,11 +95,12 @@ export class FakeCluster implements ClusterPort {
     this.#world.touchPod(pod);
   }
 
-  deletePod(name: string, uid: string): Promise<'deleted' | 'gone'> {
+  deletePod(name: string, uid: string, resourceVersion?: string): Promise<'deleted' | 'gone'> {
     return this.#call('deletePod', name, () => {
       this.#allow('deletePod', 'step', 'recycle');
       const pod = this.#world.pods.get(name);
       if (pod === undefined || pod.uid !== uid) return 'gone';
+      if (resourceVersion !== undefined && resourceVersion !== String(pod.version)) return 'gone';
       this.#world.deletePod(pod, this.#identity);
       return 'deleted';
     });
@@ -146,6 +147,14 @@ export class FakeCluster implements ClusterPort {
         this.#world.journal.push({ what: 'volume-deleted', volume: volumeName });
       }
       return 'released';
+    });
+  }
+
+  getVolume(volumeName: string): Promise<VolumeView | null> {
+    return this.#call('getVolume', volumeName, () => {
+      this.#allow('getVolume', 'recycle');
+      const volume = this.#world.volumes.get(volumeName);
+      return volume === undefined ? null : { name: volumeName, claim_uid: volume.claimUid, handle: `disk-${volumeName}` };
     });
   }
 
@@ -206,5 +215,6 @@ function checkLabels(object: string, labels: Readonly<Record<string, string>>): 
   }
 }
 
+/** A denial of rights is worth another try: an API server that has just started denies everybody. */
 const refusal = (status: number, message: string): OutsideError =>
-  new OutsideError('kubernetes', message, { unreachable: false, status });
+  new OutsideError('kubernetes', message, { unreachable: status === 403, status });

@@ -11,6 +11,12 @@ export interface CallName {
 /** HTTP status of an answer that was an error, or null when nobody answered. */
 export const statusOf = (error: unknown): number | null => (error instanceof ApiException ? error.code : null);
 
+/**
+ * The authorizer's words, as against those of admission and quota, which are 403 too. An API server that has just
+ * started denies everybody until it has read its roles (seen for up to a second): a denial is worth another try.
+ */
+const DENIED = /is forbidden: User "[^"]*" cannot /;
+
 /** The error of a call to the API server as Warren's: a sentence that names verb, object, and what was answered. */
 export function outsideError(call: CallName, error: unknown): OutsideError {
   if (error instanceof OutsideError) return error;
@@ -19,8 +25,9 @@ export function outsideError(call: CallName, error: unknown): OutsideError {
     return new OutsideError('kubernetes', `${what}: ${networkReason(error)}`, { unreachable: true, cause: error });
   }
   const status = error.code;
-  const unreachable = status === 429 || status >= 500;
-  return new OutsideError('kubernetes', `${what}: ${reasonOf(status, statusMessage(error.body))}`, {
+  const message = statusMessage(error.body);
+  const unreachable = status === 429 || status >= 500 || (status === 403 && DENIED.test(message));
+  return new OutsideError('kubernetes', `${what}: ${reasonOf(status, message)}`, {
     unreachable,
     status,
     retryAfterMs: retryAfterMs(error.headers),

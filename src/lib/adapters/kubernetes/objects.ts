@@ -17,6 +17,7 @@ type ObjectCalls = Pick<
   | 'labelClaim'
   | 'deleteClaim'
   | 'releaseVolume'
+  | 'getVolume'
 >;
 
 /** The calls on pods, claims, volumes and the cluster's marker. Every write tests or preconditions a uid. */
@@ -26,10 +27,12 @@ export function objectCalls(apis: Apis): ObjectCalls {
     writeMark: (previous, next) => writeMark(apis, previous, next),
     getPod: (name) => getPod(apis, name),
     openGate: (name, uid, owner) => openGate(apis, name, uid, owner),
-    deletePod: (name, uid) =>
-      deletedOrGone('Pod', name, () =>
-        apis.core.deleteNamespacedPod({ name, namespace: apis.namespace, body: { preconditions: { uid } } }),
-      ),
+    deletePod: (name, uid, resourceVersion) => {
+      const preconditions = { uid, ...(resourceVersion === undefined ? {} : { resourceVersion }) };
+      return deletedOrGone('Pod', name, () =>
+        apis.core.deleteNamespacedPod({ name, namespace: apis.namespace, body: { preconditions } }),
+      );
+    },
     getClaim: (name) => getClaim(apis, name),
     labelClaim: (name, uid, owner) => labelClaim(apis, name, uid, owner),
     deleteClaim: (name, uid) =>
@@ -41,6 +44,11 @@ export function objectCalls(apis: Apis): ObjectCalls {
         }),
       ),
     releaseVolume: (volumeName, claimUid) => releaseVolume(apis, volumeName, claimUid),
+    getVolume: async (name) => {
+      const volume = await orNull(`PersistentVolume ${name}`, () => apis.core.readPersistentVolume({ name }));
+      if (volume === null) return null;
+      return { name, claim_uid: volume.spec?.claimRef?.uid ?? null, handle: volume.spec?.csi?.volumeHandle ?? null };
+    },
   };
 }
 

@@ -11,6 +11,7 @@ export const podView = (pod: V1Pod): PodView => ({
     pod.status?.conditions?.some((condition) => condition.type === 'Ready' && condition.status === 'True') ?? false,
   phase: pod.status?.phase ?? 'Unknown',
   pod_ip: pod.status?.podIP ?? null,
+  resource_version: pod.metadata?.resourceVersion ?? '',
   labels: pod.metadata?.labels ?? {},
   annotations: pod.metadata?.annotations ?? {},
 });

@@ -1,0 +1,161 @@
+import { appendHistory } from '../saga/history.ts';
+import { done, fail, type Outcome, type Step, type StepContext } from '../saga/step.ts';
+import {
+  abandonSnapshot,
+  makeBackup,
+  measureArchive,
+  type Progress,
+  recordSnapshot,
+  retakeSnapshot,
+  SNAPSHOT_LIMITS,
+  type SnapshotCall,
+  tidySnapshot,
+  uploadArchive,
+  verifyArchive,
+} from '../snapshot/index.ts';
+import { holding } from './bind.ts';
+import { targetOf, workOf } from './work.ts';
+
+/** How much of a lease is left before a call is not begun any more; milliseconds. */
+const RESERVE_MS = 5_000;
+/** Final snapshots of an assistant that keeps working: after so many the retire stops for a person. */
+const MAX_TAKES = 5;
+
+/** What the operation says of its backup: a waived or skipped one is not taken, a best-effort one may fail. */
+function policyOf(context: StepContext): 'required' | 'best_effort' | 'skip' {
+  const { backup, waive_backup } = context.operation.input;
+  if (typeof waive_backup === 'string' && waive_backup !== '') return 'skip';
+  if (backup === 'skip' || backup === 'best_effort') return backup;
+  return 'required';
+}
+
+const isLeft = (context: StepContext): boolean =>
+  policyOf(context) === 'skip' || context.operation.state.backup_given_up === true || isStill(context);
+
+/** A retire of an assistant that does not run and whose last snapshot is still its last word. */
+const isStill = (context: StepContext): boolean => context.slot?.pod_uid === null;
+
+function callOf(context: StepContext): SnapshotCall {
+  const { instance } = holding(context);
+  return {
+    operation: context.operation,
+    instance_id: instance.instance_id,
+    to: targetOf(context),
+    db: context.db,
+    assistant: context.assistant,
+    store: context.store,
+    entropy: context.entropy,
+    left: context.left,
+    limits: SNAPSHOT_LIMITS,
+    pause: context.pause,
+  };
+}
+
+/** Calls again while the call has more to do and there is time; otherwise the runner comes back to it. */
+async function goOn(context: StepContext, call: (call: SnapshotCall) => Promise<Progress>): Promise<Outcome> {
+  const made = callOf(context);
+  for (;;) {
+    const progress = await call(made);
+    if (progress.kind === 'more' && progress.after_ms === 0 && context.left() > RESERVE_MS) continue;
+    return outcomeOf(context, progress);
+  }
+}
+
+function outcomeOf(context: StepContext, progress: Progress): Outcome {
+  switch (progress.kind) {
+    case 'done':
+      return done({ detail: progress.detail });
+    case 'more':
+      return { kind: 'look', after_ms: progress.after_ms, detail: progress.detail };
+    case 'restart':
+      return done({ back: 'backup', detail: progress.message });
+    case 'failed':
+      return policyOf(context) === 'best_effort' ? giveUp(context, progress) : fail(progress.code, progress.message);
+  }
+}
+
+/** Staging goes on without a snapshot, since the volumes stay; an alert says so. */
+function giveUp(context: StepContext, { code, message }: { code: string; message: string }): Outcome {
+  return done({
+    detail: `goes on without: ${message}`,
+    state: { backup_given_up: true },
+    commit: async (sql) => {
+      await appendHistory(sql, {
+        subject: context.operation.subject,
+        actor: context.operation.actor,
+        role: 'system',
+        action: 'alert',
+        after: { code, message: `staged without a snapshot: ${message}` },
+        operation_id: context.operation.operation_id,
+      });
+      return undefined;
+    },
+  });
+}
+
+const step = (name: string, call: (call: SnapshotCall) => Promise<Progress>, undo?: Step['undo']): Step => ({
+  name,
+  touches: 'additive',
+  run: async (context) => (isLeft(context) ? done({ detail: 'no backup' }) : goOn(context, call)),
+  ...(undo === undefined ? {} : { undo }),
+});
+
+/** What was begun of a snapshot is given up; `snapshot_ref` stays where it was. */
+const abandon: Step['undo'] = async (context) =>
+  isStill(context) ? done({ detail: 'nothing runs' }) : goOn(context, abandonSnapshot);
+
+/** The counters of the assistant's work before the backup, to be held against those after it. */
+const note: Step = {
+  name: 'note_work',
+  touches: 'nothing',
+  async run(context) {
+    if (isLeft(context) || policyOf(context) !== 'required') return done({ detail: 'not compared' });
+    return done({ state: { work: (await workOf(context)).counters } });
+  },
+};
+
+const record: Step = {
+  name: 'record',
+  touches: 'nothing',
+  run: async (context) =>
+    isLeft(context)
+      ? done({ detail: 'no backup' })
+      : done({
+          commit: async (sql) => {
+            await recordSnapshot(sql, context.operation, context.entropy);
+            return undefined;
+          },
+        }),
+};
+
+/** Work done since the backup began (a cron run, a late chat) is in no snapshot yet: it is taken again. */
+const compare: Step = {
+  name: 'compare_work',
+  touches: 'nothing',
+  async run(context) {
+    const before = context.operation.state.work;
+    if (isLeft(context) || before === undefined) return done({ detail: 'not compared' });
+    if ((await workOf(context)).counters === before) return done({ detail: 'nothing was done since' });
+    const takes = (context.operation.state.takes ?? 1) + 1;
+    if (takes > MAX_TAKES) {
+      return fail('assistant_busy', `work was done during each of ${MAX_TAKES} final snapshots`);
+    }
+    await retakeSnapshot(callOf(context));
+    return done({ back: 'note_work', detail: 'work was done since: taken again', state: { takes } });
+  },
+};
+
+/**
+ * A verified snapshot (invariant 10): backup job → agents compared → exported by ranges into an upload → read back →
+ * recorded → the copy inside the assistant deleted. Each step goes on where the last call of it stopped.
+ */
+export const snapshotSteps: readonly Step[] = [
+  note,
+  step('backup', makeBackup, abandon),
+  step('measure', measureArchive),
+  step('upload', uploadArchive),
+  step('check_archive', verifyArchive),
+  record,
+  step('tidy', tidySnapshot),
+  compare,
+];

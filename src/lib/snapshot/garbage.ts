@@ -1,0 +1,95 @@
+import type { Entropy } from '../domain/ids.ts';
+import type { Database, ObjectStorePort } from '../ports.ts';
+import { giveUp } from './work.ts';
+
+interface Garbage {
+  readonly object_key: string;
+  readonly upload_id: string;
+}
+
+export interface GarbageDeps {
+  readonly db: Database;
+  readonly store: ObjectStorePort;
+  readonly entropy: Entropy;
+}
+
+/** Seconds after which what is given up is removed: a runner that stalled may still be putting it there. */
+const REST_SECONDS = 300;
+/** Seconds after the end of its operation at which work is given up; a parked one can be redriven for longer. */
+const ENDED_SECONDS = 300;
+const PARKED_SECONDS = 7 * 86_400;
+/** Milliseconds after which an object or an upload that nobody knows is one. */
+const UNKNOWN_MS = 86_400_000;
+const PREFIX = 'snapshots/';
+/** A key is removed only while no snapshot and no work names it. */
+const UNNAMED = `
+  not exists (select 1 from snapshot s where s.object_key = $1)
+  and not exists (select 1 from snapshot_work w where w.object_key = $1)`;
+
+/**
+ * For the sweep: gives up the work of operations that have ended, then aborts uploads and deletes objects that were
+ * given up, at most `limit` of them. Safe to repeat, and beside another of its kind. Returns what was removed.
+ * @throws OutsideError when the object store is away: the next sweep goes on.
+ */
+export async function collectGarbage({ db, store }: GarbageDeps, limit: number): Promise<readonly string[]> {
+  await giveUpEnded(db);
+  const rows = await db.query<Garbage>(
+    `select object_key, upload_id from snapshot_garbage
+      where given_up_at <= clock_now() - make_interval(secs => $1) order by given_up_at limit $2`,
+    [REST_SECONDS, limit],
+  );
+  for (const { object_key, upload_id } of rows) {
+    if (upload_id !== '') await store.abortUpload({ key: object_key, upload_id });
+    else if (await isUnnamed(db, object_key)) await store.delete(object_key);
+    await db.query('delete from snapshot_garbage where object_key = $1 and upload_id = $2', [object_key, upload_id]);
+  }
+  return rows.map(({ object_key, upload_id }) => (upload_id === '' ? object_key : `${object_key} (upload)`));
+}
+
+async function giveUpEnded(db: Database): Promise<void> {
+  const ended = await db.query<{ operation_id: string }>(
+    `select operation_id from snapshot_work join operation using (operation_id)
+      where status in ('succeeded', 'rolled_back', 'cancelled', 'parked')
+        and finished_at <= clock_now() - make_interval(secs => case status when 'parked' then $2 else $1 end::float8)`,
+    [ENDED_SECONDS, PARKED_SECONDS],
+  );
+  for (const { operation_id } of ended) {
+    await db.tx(async (sql) => {
+      // Not when it was redriven meanwhile.
+      const [row] = await sql.query(
+        `select 1 from operation where operation_id = $1
+            and status in ('succeeded', 'rolled_back', 'cancelled', 'parked') for update`,
+        [operation_id],
+      );
+      if (row === undefined) return;
+      await giveUp(sql, operation_id);
+      await sql.query('delete from snapshot_work where operation_id = $1', [operation_id]);
+    });
+  }
+}
+
+/**
+ * For a daily run: objects and uploads under the snapshots' prefix that are older than a day and that the registry does
+ * not know (a call crashed between the store and its commit) become garbage. Returns their keys.
+ */
+export async function findUnknown({ db, store, entropy }: GarbageDeps): Promise<readonly string[]> {
+  const old = entropy.now() - UNKNOWN_MS;
+  const uploads = (await store.listUploads(PREFIX)).filter(({ begun_at }) => begun_at.getTime() < old);
+  const objects = (await store.list(PREFIX)).filter(({ modified_at }) => modified_at.getTime() < old);
+  const found: string[] = [];
+  for (const { key, upload_id } of [...objects.map(({ key }) => ({ key, upload_id: '' })), ...uploads]) {
+    const rows = await db.query(
+      `insert into snapshot_garbage (object_key, upload_id) select $1, $2
+        where ${upload_id === '' ? UNNAMED : 'not exists (select 1 from snapshot_work w where w.upload_id = $2)'}
+       on conflict do nothing returning 1`,
+      [key, upload_id],
+    );
+    if (rows.length > 0) found.push(key);
+  }
+  return found;
+}
+
+async function isUnnamed(db: Database, key: string): Promise<boolean> {
+  const rows = await db.query(`select 1 where ${UNNAMED}`, [key]);
+  return rows.length > 0;
+}

@@ -1,0 +1,25 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { cloneDatabase, type TestDatabase } from '../setup/database.ts';
+import { openStage, type Stage, search, seedOf } from '../simulation/search.ts';
+
+/** Runs inside a mutant: the schedules must find it. */
+const LIMIT = Number(process.env['WARREN_SCHEDULES'] ?? 2_000);
+const seed = seedOf(process.env['WARREN_SEED'], Date.now());
+
+let database: TestDatabase;
+let stage: Stage;
+beforeAll(async () => {
+  database = await cloneDatabase();
+  stage = await openStage(database.url);
+});
+afterAll(async () => {
+  await stage.close();
+  await database.drop();
+});
+
+test(`is found within ${LIMIT} schedules (seed ${seed})`, { timeout: 60_000 + LIMIT * 1_000 }, async () => {
+  const { broken, runs } = await search(stage, { seed, runs: LIMIT, shrink: false });
+  expect(broken, `not found in ${runs} schedules`).not.toBeNull();
+  const [, , why] = broken?.split('\n') ?? [];
+  console.log(`found by schedule ${runs}: ${why}`);
+});
