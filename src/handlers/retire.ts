@@ -13,7 +13,12 @@ export const handler = apiFunction({
   input: retireInput,
   async run({ input, caller }) {
     const { instance_id, grace_days = deps.limits.grace_days, waive_backup = null, reason } = input;
-    const accepted = await acceptCommand(deps, instance_id, retireCommand({ grace_days, waive_backup, reason }), caller);
+    const accepted = await acceptCommand(
+      deps,
+      instance_id,
+      retireCommand({ grace_days, waive_backup, reason }),
+      caller,
+    );
     return commandAnswer(deps, accepted);
   },
 });

@@ -12,7 +12,12 @@ export const handler = apiFunction({
   name: 'stage',
   input: stageInput,
   async run({ input, caller }) {
-    const accepted = await acceptCommand(deps, input.instance_id, stageCommand({ backup: input.backup, force: input.force, reason: input.reason }), caller);
+    const accepted = await acceptCommand(
+      deps,
+      input.instance_id,
+      stageCommand({ backup: input.backup, force: input.force, reason: input.reason }),
+      caller,
+    );
     return commandAnswer(deps, accepted);
   },
 });

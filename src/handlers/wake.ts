@@ -21,7 +21,12 @@ const wakeDeps: Parameters<typeof wake>[0] = {
     if (created && operation !== null) await tell(deps, [operation]);
   },
   async restore(instance_id, caller) {
-    const { fresh, operation } = await acceptCommand(deps, instance_id, restoreCommand({ from: 'volumes' }), unkeyed(caller));
+    const { fresh, operation } = await acceptCommand(
+      deps,
+      instance_id,
+      restoreCommand({ from: 'volumes' }),
+      unkeyed(caller),
+    );
     if (fresh) await tell(deps, [operation]);
   },
   async turnBack(instance_id, caller) {

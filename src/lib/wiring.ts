@@ -10,7 +10,15 @@ import { type Config, limitsOf, loadConfig, masterKeys, required } from './confi
 import { systemEntropy } from './domain/ids.ts';
 import { recycleSagas, stepSagas } from './lifecycle/index.ts';
 import { log } from './log.ts';
-import type { AssistantPort, ClusterPort, Database, DiscoveryPort, EventPort, ObjectStorePort, QueuePort } from './ports.ts';
+import type {
+  AssistantPort,
+  ClusterPort,
+  Database,
+  DiscoveryPort,
+  EventPort,
+  ObjectStorePort,
+  QueuePort,
+} from './ports.ts';
 import { cachedProof } from './saga/proof.ts';
 import type { RunnerDeps } from './saga/runner.ts';
 import type { SweepDeps } from './sweep/sweep.ts';

@@ -56,6 +56,8 @@ test('looks every 100, 150, 225, 250 … ms, and no longer than it was asked to'
       now += milliseconds;
     },
     create: () => Promise.reject(new Error('not asked for')),
+    restore: () => Promise.reject(new Error('not asked for')),
+    turnBack: () => Promise.reject(new Error('not asked for')),
   };
   const input = { user_id: 'patient', intent: 'user', wait_seconds: 1, create_if_absent: false } as const;
   expect((await wake(deps, input, { actor: 'a', role: 'b' })).status).toBe(202);

@@ -11,6 +11,9 @@ export const LIMITS: Limits = {
   outage_max_seconds: 900,
   image_grace_seconds: 60,
   warm_slots: 20,
+  drain_seconds: 1,
+  drain_max_seconds: 10,
+  grace_days: 7,
 };
 
 const INSTANCE = 'inst_1';

@@ -5,6 +5,7 @@ import type { Saga } from '../../src/lib/saga/step.ts';
 import { FakeAssistants } from '../fakes/assistant.ts';
 import { createFakeKubernetes } from '../fakes/cluster/index.ts';
 import { FakeDiscovery } from '../fakes/discovery.ts';
+import { FakeObjectStore } from '../fakes/object-store.ts';
 import { FakeQueue } from '../fakes/queue.ts';
 import { LIMITS } from './registry.ts';
 
@@ -33,6 +34,7 @@ export function lookUntilSeen(db: Database, entropy: Entropy, operationId: strin
       cluster: kubernetes.as('step'),
       discovery: new FakeDiscovery(),
       assistant: new FakeAssistants(kubernetes.world),
+      store: new FakeObjectStore(() => entropy.now()),
       prove: async () => ({ ours: true }),
       sagas: new Map([[saga.kind, saga]]),
       namespace: 'ns',

@@ -13,6 +13,9 @@ const limits: Limits = {
   outage_max_seconds: 900,
   image_grace_seconds: 60,
   warm_slots: 20,
+  drain_seconds: 1,
+  drain_max_seconds: 10,
+  grace_days: 7,
 };
 const operation: OperationRow = {
   operation_id: '0',
@@ -32,6 +35,7 @@ const operation: OperationRow = {
   deadline_at: new Date(0),
   outage_ms: 0,
   cancel_requested: false,
+  wake_requested: false,
   actor: 'test',
   reason: null,
   input: {},

@@ -13,6 +13,9 @@ export const LIMITS: Limits = {
   outage_max_seconds: 60,
   image_grace_seconds: 5,
   warm_slots: 2,
+  drain_seconds: 1,
+  drain_max_seconds: 10,
+  grace_days: 7,
 };
 
 export const SHARDS = 2;

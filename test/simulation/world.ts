@@ -1,7 +1,7 @@
 import type { Entropy } from '../../src/lib/domain/ids.ts';
 import { recycleSagas, stepSagas } from '../../src/lib/lifecycle/index.ts';
 import { storeBatch } from '../../src/lib/observe/batch.ts';
-import type { DiscoveryPort, EventPort, QueuePort } from '../../src/lib/ports.ts';
+import type { DiscoveryPort, EventPort, ObjectStorePort, QueuePort } from '../../src/lib/ports.ts';
 import { cachedProof, type Proof } from '../../src/lib/saga/proof.ts';
 import { runOperation } from '../../src/lib/saga/runner.ts';
 import { sweep } from '../../src/lib/sweep/sweep.ts';
@@ -9,6 +9,7 @@ import { FakeAssistants } from '../fakes/assistant.ts';
 import { createFakeKubernetes, type FakeKubernetes, type Intercept } from '../fakes/cluster/index.ts';
 import { podObservation, setObservation } from '../fakes/cluster/objects.ts';
 import { FakeDiscovery } from '../fakes/discovery.ts';
+import { FakeObjectStore } from '../fakes/object-store.ts';
 import { FakeEvents } from '../fakes/queue.ts';
 import { Actor, databaseOf, type Mishap, watched } from './actor.ts';
 import { LIMITS, layOutCluster, START } from './base.ts';
@@ -37,6 +38,7 @@ export class SimulatedWorld {
   readonly discovery = new FakeDiscovery({ lagging: true });
   readonly assistants: FakeAssistants;
   readonly events = new FakeEvents();
+  readonly store: FakeObjectStore;
   readonly mailbox: Mailbox;
   readonly faults: Faults;
   readonly trace: Trace;
@@ -50,6 +52,7 @@ export class SimulatedWorld {
     clock.now = START;
     this.db = db;
     this.clock = clock;
+    this.store = new FakeObjectStore(() => clock.now);
     this.lastSweep = START;
     this.entropy = { now: () => clock.now, random: seededRandom(seed) };
     this.trace = new Trace(clock);
@@ -160,6 +163,7 @@ export class SimulatedWorld {
       cluster: this.kubernetes.as(identity, this.#intercept(actor)),
       discovery: watched<DiscoveryPort>(this.discovery, 'discovery', actor),
       assistant: watched(this.assistants, 'assistant', actor),
+      store: watched<ObjectStorePort>(this.store, 'object_store', actor),
       namespace: NAMESPACE,
       keys: KEYS,
       limits: LIMITS,

@@ -62,7 +62,9 @@ export const stageInput = z.strictObject({
   backup: z
     .enum(['required', 'best_effort', 'skip'])
     .default('best_effort')
-    .meta({ description: 'best_effort: a backup that fails is told in history, and staging goes on: the volumes stay' }),
+    .meta({
+      description: 'best_effort: a backup that fails is told in history, and staging goes on: the volumes stay',
+    }),
   force: z.boolean().default(false).meta({ description: 'running work does not hold it back' }),
   reason: reason.default(''),
 });
@@ -72,7 +74,9 @@ export const restoreInput = z.strictObject({
   from: z
     .enum(['volumes', 'snapshot', 'empty'])
     .default('volumes')
-    .meta({ description: 'volumes: its own, or the newest snapshot when they are lost; empty: never without being asked' }),
+    .meta({
+      description: 'volumes: its own, or the newest snapshot when they are lost; empty: never without being asked',
+    }),
 });
 
 export const retireInput = z.strictObject({

@@ -36,11 +36,7 @@ interface AcceptDeps {
  * for the same user it returns what is there. Nothing outside is touched, and the queue is told by the caller afterwards.
  * @throws WarrenError capacity_exhausted, operation_in_flight, rolling_back, idempotency_key_reused.
  */
-export function acceptCreate(
-  deps: AcceptDeps,
-  input: CreateInput,
-  caller: CommandCaller,
-): Promise<Accepted> {
+export function acceptCreate(deps: AcceptDeps, input: CreateInput, caller: CommandCaller): Promise<Accepted> {
   return deps.db.tx(async (sql) => {
     // Two requests for one user take turns here; the unique index stays the authority.
     await sql.query(`select pg_advisory_xact_lock(hashtextextended('user:' || $1, 0))`, [input.user_id]);

@@ -91,7 +91,11 @@ async function besides(
   if (same && present.status !== 'undoing') return { instance, operation: present, fresh: false };
   if (!command.queues) {
     if (present.status === 'undoing') {
-      throw new WarrenError('rolling_back', `the ${present.kind} of ${instance.instance_id} is being rolled back`, about);
+      throw new WarrenError(
+        'rolling_back',
+        `the ${present.kind} of ${instance.instance_id} is being rolled back`,
+        about,
+      );
     }
     throw new WarrenError('operation_in_flight', `a ${present.kind} of ${instance.instance_id} is in flight`, about);
   }

@@ -13,7 +13,8 @@ export const idle: Step = {
   async run(context) {
     if (forced(context)) return done({ detail: 'not asked: forced' });
     const work = await workIfAnswered(context);
-    if (work === null) return fail('assistant_silent', 'the assistant does not say whether it works; force stages it all the same');
+    if (work === null)
+      return fail('assistant_silent', 'the assistant does not say whether it works; force stages it all the same');
     if (work.running.length > 0) return fail('assistant_busy', work.running.join('; '));
     return done({ detail: 'nothing runs' });
   },

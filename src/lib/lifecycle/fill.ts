@@ -21,7 +21,8 @@ const ATTEMPTS = 3;
 export async function fillFromSnapshot(context: StepContext): Promise<Outcome> {
   const { instance } = holding(context);
   const snapshot = await snapshotOf(context.sql, instance.snapshot_ref);
-  if (snapshot === null) return fail('no_snapshot', `${instance.instance_id} has no snapshot ${instance.snapshot_ref ?? ''}`);
+  if (snapshot === null)
+    return fail('no_snapshot', `${instance.instance_id} has no snapshot ${instance.snapshot_ref ?? ''}`);
   const attempt = (context.operation.state.fill_attempts ?? 0) + 1;
   const call: RestoreCall = {
     snapshot,

@@ -17,9 +17,13 @@ const begin: Step = {
   async run(context) {
     const { instance, operation } = context;
     if (instance === null) throw new Error('a purge is about an instance');
-    if (instance.observed_state !== 'retired') return fail('not_retired', `${instance.instance_id} is ${instance.observed_state}`);
+    if (instance.observed_state !== 'retired')
+      return fail('not_retired', `${instance.instance_id} is ${instance.observed_state}`);
     if (instance.activated_at !== null && instance.snapshot_ref === null && instance.backup_waived === null) {
-      return fail('no_backup', `${instance.instance_id} has neither a verified snapshot nor a recorded waiver: nothing of it is deleted`);
+      return fail(
+        'no_backup',
+        `${instance.instance_id} has neither a verified snapshot nor a recorded waiver: nothing of it is deleted`,
+      );
     }
     return done({
       commit: async (sql) => {
@@ -30,7 +34,10 @@ const begin: Step = {
           [instance.instance_id],
         );
         if (rows.length === 0) throw new Error(`${instance.instance_id} is no longer to be purged`);
-        await note(sql, context, 'purge_started', { snapshot_ref: instance.snapshot_ref, waive_backup: instance.backup_waived });
+        await note(sql, context, 'purge_started', {
+          snapshot_ref: instance.snapshot_ref,
+          waive_backup: instance.backup_waived,
+        });
         return undefined;
       },
       detail: operation.reason ?? 'grace period over',

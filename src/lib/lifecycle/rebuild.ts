@@ -23,7 +23,10 @@ export const volumes: Step = {
     const from = context.operation.input['from'];
     const rebuild = (why: string): Outcome => {
       if (from !== 'empty' && instance.snapshot_ref === null) {
-        return fail('no_snapshot', `${why}, and ${instance.instance_id} has no snapshot: restore it from empty, or recover the volumes`);
+        return fail(
+          'no_snapshot',
+          `${why}, and ${instance.instance_id} has no snapshot: restore it from empty, or recover the volumes`,
+        );
       }
       return done({ detail: `to be rebuilt: ${why}`, state: { rebuild: 'fill' } });
     };
@@ -76,7 +79,8 @@ export const fill: Step = {
   touches: 'additive',
   async run(context): Promise<Outcome> {
     if (context.operation.state.rebuild !== 'fill') return done({ detail: 'has its data' });
-    if (context.operation.input['from'] === 'empty') return done({ detail: 'left empty', state: { rebuild: 'restart' } });
+    if (context.operation.input['from'] === 'empty')
+      return done({ detail: 'left empty', state: { rebuild: 'restart' } });
     const outcome = await fillFromSnapshot(context);
     return outcome.kind === 'done' ? { ...outcome, state: { ...outcome.state, rebuild: 'restart' } } : outcome;
   },
@@ -112,7 +116,8 @@ export const restart: Step = {
     const { slot } = holding(context);
     if (slot.pod_uid === null) throw new Error(`no pod was pinned in ${refOf(slot)}`);
     const going = await terminatingClaim(context, slot);
-    if (going !== null) return fail('claim_terminating', `claim ${going} is being deleted: pod ${podName(slot)} is left alone`);
+    if (going !== null)
+      return fail('claim_terminating', `claim ${going} is being deleted: pod ${podName(slot)} is left alone`);
     await context.cluster.deletePod(podName(slot), slot.pod_uid);
     return done({ back: 'pin', detail: 'restarts under the next token', state: { rebuild: 'filled' } });
   },
@@ -133,7 +138,13 @@ export async function returnToOldSlot(sql: Sql, context: StepContext): Promise<C
   return { tell: [operation] };
 }
 
-async function setState(sql: Sql, slot: SlotRef, from: SlotRow['state'], to: SlotRow['state'], reason: string | null): Promise<void> {
+async function setState(
+  sql: Sql,
+  slot: SlotRef,
+  from: SlotRow['state'],
+  to: SlotRow['state'],
+  reason: string | null,
+): Promise<void> {
   const rows = await sql.query(
     `update slot set state = $4, reason = $5, instance_id = case when $4 = 'planned' then null else instance_id end,
             pod_uid = case when $4 = 'planned' then null else pod_uid end

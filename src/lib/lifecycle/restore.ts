@@ -47,7 +47,12 @@ async function rest(sql: Sql, context: StepContext): Promise<CommitEffect> {
         set observed_state = $2, observed_reason = $3, last_error = $4, pod_uid = null, pod_ip = null,
             revision = revision + 1, updated_at = clock_now()
       where instance_id = $1 and desired_state = 'staged'`,
-    [instance.instance_id, observed, cancelled ? null : (error?.code ?? null), cancelled ? null : (error?.message ?? null)],
+    [
+      instance.instance_id,
+      observed,
+      cancelled ? null : (error?.code ?? null),
+      cancelled ? null : (error?.message ?? null),
+    ],
   );
   await appendHistory(sql, {
     subject: instance.instance_id,

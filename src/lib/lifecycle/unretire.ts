@@ -15,7 +15,8 @@ export async function acceptUnretire(deps: AcceptDeps, instanceId: string, calle
         new WarrenError('not_unretirable', `${instanceId} cannot be brought back: ${why}`, { instance_id: instanceId });
       if (instance.observed_state !== 'retired') throw refuse(`it is ${instance.observed_state}, not retired`);
       if (instance.activated_at === null) throw refuse('it was never active');
-      if (instance.purge_started_at !== null) throw refuse(`its purge began at ${instance.purge_started_at.toISOString()}`);
+      if (instance.purge_started_at !== null)
+        throw refuse(`its purge began at ${instance.purge_started_at.toISOString()}`);
       if (!instance.holds_slot) throw refuse('its slot was given back');
       const [row] = await sql.query(
         `update instance_registry

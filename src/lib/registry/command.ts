@@ -1,10 +1,10 @@
+import type { Answer } from '../api/function.ts';
 import type { CommandShape } from '../api/schemas.ts';
 import { instanceShape, isInFlight, operationShape } from '../api/shapes.ts';
-import type { Answer } from '../api/function.ts';
 import type { Entropy } from '../domain/ids.ts';
 import type { Database, QueuePort, Sql } from '../ports.ts';
-import { tell } from '../saga/tell.ts';
 import type { InstanceRow, OperationRow } from '../saga/rows.ts';
+import { tell } from '../saga/tell.ts';
 import { withSteps } from './operations.ts';
 
 interface CommandResult {

@@ -71,9 +71,13 @@ function rests(route: RouteShape, row: RouteRow | null): boolean {
 }
 
 const stagedProblem = ({ user_id, instance_id, state }: RouteShape) =>
-  new WarrenError('staged', `The assistant of ${user_id} is ${state}, and what runs in the background does not wake it`, {
-    instance_id,
-  });
+  new WarrenError(
+    'staged',
+    `The assistant of ${user_id} is ${state}, and what runs in the background does not wake it`,
+    {
+      instance_id,
+    },
+  );
 
 /** @throws WarrenError instance_failed when waiting alone does not make it active. */
 function isOnItsWay(route: RouteShape): boolean {

@@ -21,14 +21,7 @@ export interface CommandResult {
 }
 
 /** Kinds that a person may cancel while they go forward; the others end by themselves. */
-const CANCELLABLE = new Set<OperationRow['kind']>([
-  'create',
-  'stage',
-  'restore',
-  'retire',
-  'snapshot',
-  'warm_up',
-]);
+const CANCELLABLE = new Set<OperationRow['kind']>(['create', 'stage', 'restore', 'retire', 'snapshot', 'warm_up']);
 
 /**
  * Asks an operation to stop and take back what it did; the runner sees it before its next step.

@@ -4,14 +4,7 @@ import { type Entropy, fullJitter } from '../domain/ids.ts';
 import type { OperationKind } from '../domain/states.ts';
 import type { MasterKeys } from '../domain/token.ts';
 import { OutsideError } from '../errors.ts';
-import type {
-  AssistantPort,
-  ClusterPort,
-  Database,
-  DiscoveryPort,
-  ObjectStorePort,
-  QueuePort,
-} from '../ports.ts';
+import type { AssistantPort, ClusterPort, Database, DiscoveryPort, ObjectStorePort, QueuePort } from '../ports.ts';
 import { advance, afterLook, afterRetry, isPastReturn } from './advance.ts';
 import { commitStep, LostLease, Refused, writeOperation } from './commit.ts';
 import { loadObservation, loadSubject } from './context.ts';

@@ -4,6 +4,7 @@ import type { Observation } from '../domain/observation.ts';
 import type { OperationKind } from '../domain/states.ts';
 import type { MasterKeys } from '../domain/token.ts';
 import type { AssistantPort, ClusterPort, Database, DiscoveryPort, ObjectStorePort, Sql } from '../ports.ts';
+import type { NewOperation } from './operations.ts';
 import type {
   InstanceRow,
   ObservationRow,
@@ -13,7 +14,6 @@ import type {
   ShardRow,
   SlotRow,
 } from './rows.ts';
-import type { NewOperation } from './operations.ts';
 import type { Telling } from './tell.ts';
 
 /** What a step may use of the world. Reads go through `sql`; writes of the registry only through an outcome's commit. */

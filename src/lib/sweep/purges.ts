@@ -1,7 +1,7 @@
 import type { Limits } from '../config.ts';
 import type { Entropy } from '../domain/ids.ts';
-import type { Database } from '../ports.ts';
 import { purgeOf } from '../lifecycle/purge.ts';
+import type { Database } from '../ports.ts';
 import { insertOperation } from '../saga/operations.ts';
 import type { Telling } from '../saga/tell.ts';
 

@@ -7,6 +7,7 @@ import type {
   PodView,
   ShardTemplate,
   StatefulSetView,
+  VolumeView,
 } from '../../../src/lib/ports.ts';
 import { type FakePod, type FakeSet, viewOfClaim, viewOfPod, viewOfSet } from './objects.ts';
 import type { FakeWorld } from './world.ts';
@@ -154,7 +155,9 @@ export class FakeCluster implements ClusterPort {
     return this.#call('getVolume', volumeName, () => {
       this.#allow('getVolume', 'recycle');
       const volume = this.#world.volumes.get(volumeName);
-      return volume === undefined ? null : { name: volumeName, claim_uid: volume.claimUid, handle: `disk-${volumeName}` };
+      return volume === undefined
+        ? null
+        : { name: volumeName, claim_uid: volume.claimUid, handle: `disk-${volumeName}` };
     });
   }
 
