@@ -3,6 +3,7 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { wholeLife } from './demo/life.ts';
 import { headline, sideBySide, timeline } from './demo/show.ts';
 import { eventually, type Operation, openStage, type Route, type Stage } from './demo/stage.ts';
 import { down, status } from './stack/client.ts';
@@ -139,9 +140,10 @@ async function main(): Promise<void> {
     });
     await threeLives(stage);
     await evicted(stage);
+    await wholeLife(stage, 'wang.wu');
     await cannotBePulled(stage);
     headline(
-      `done in ${((performance.now() - begun) / 1000).toFixed(1)} s: 3 active, 1 evicted and back, 1 rolled back`,
+      `done in ${((performance.now() - begun) / 1000).toFixed(1)} s: 3 born, 1 evicted and back, 1 parked, rebuilt and retired, 1 rolled back`,
     );
     if (values.keep || running) {
       console.log(`The stack stays up at ${stage.url}. Go on with:

@@ -82,6 +82,32 @@ export function openStage() {
           { op: 'add', path: `/metadata/annotations/${key.replaceAll('/', '~1')}`, value },
         ],
       }),
+    command: (instanceId: string, verb: string, body: object = {}) =>
+      call<{ operation: Operation }>(
+        'POST',
+        `/v1/instances/${instanceId}/${verb}`,
+        need('WARREN_TOKEN_OPERATOR'),
+        body,
+      ),
+    wake: (userId: string) =>
+      call<Route>('POST', '/v1/wake', need('WARREN_TOKEN_GATEWAY'), {
+        user_id: userId,
+        intent: 'user',
+        wait_seconds: 20,
+      }),
+    history: async (instanceId: string) =>
+      (
+        await call<{ items: { action: string; after: Record<string, unknown> | null }[] }>(
+          'GET',
+          `/v1/instances/${instanceId}/history?limit=200`,
+          need('WARREN_TOKEN_OPERATOR'),
+        )
+      ).body.items,
+    claims: async (pod: string) => {
+      const { items } = await core.listNamespacedPersistentVolumeClaim({ namespace: NAMESPACE });
+      return items.filter((claim) => claim.metadata?.name?.endsWith(pod));
+    },
+    deleteClaim: (name: string) => core.deleteNamespacedPersistentVolumeClaim({ name, namespace: NAMESPACE }),
     evict: (name: string) =>
       core.createNamespacedPodEviction({ name, namespace: NAMESPACE, body: { metadata: { name } } }),
     async discovery(): Promise<{ ip: string; metadata: Record<string, string> }[]> {
