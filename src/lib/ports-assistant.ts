@@ -15,7 +15,7 @@ export interface AssistantTarget {
 }
 
 /** `ok`: the agent `default` is up; it never goes back, even while a restore has unloaded every agent. */
-export interface AssistantHealth {
+interface AssistantHealth {
   readonly status: 'ok' | 'starting';
   readonly agents_loaded: readonly string[];
 }
@@ -59,7 +59,7 @@ export interface CronStateView {
   readonly last_error: string | null;
 }
 
-export interface HeartbeatView {
+interface HeartbeatView {
   readonly enabled: boolean;
   /** `6h`, `30m`. */
   readonly every: string;
