@@ -15,7 +15,7 @@ export interface AssistantTarget {
 }
 
 /** `ok`: the agent `default` is up; it never goes back, even while a restore has unloaded every agent. */
-export interface AssistantHealth {
+interface AssistantHealth {
   readonly status: 'ok' | 'starting';
   readonly agents_loaded: readonly string[];
 }
@@ -59,7 +59,7 @@ export interface CronStateView {
   readonly last_error: string | null;
 }
 
-export interface HeartbeatView {
+interface HeartbeatView {
   readonly enabled: boolean;
   /** `6h`, `30m`. */
   readonly every: string;
@@ -100,6 +100,16 @@ export interface ByteRange {
   readonly total: number;
 }
 
+/**
+ * Bytes `from`–`until` of a file: both included, cut at its end. They are put into `buffer` when it is given and large
+ * enough, and stand there until it is used again: one buffer for all parts keeps the memory of a large archive small.
+ */
+export interface RangeOf {
+  readonly from: number;
+  readonly until: number;
+  readonly buffer?: Buffer;
+}
+
 /** An archive to be imported: `bytes` gives exactly `size_bytes`, and throws to break the import off. */
 export interface ArchiveStream {
   readonly size_bytes: number;
@@ -137,8 +147,8 @@ export interface AssistantPort {
   backups(to: AssistantTarget): Promise<readonly BackupMeta[]>;
   /** Null: no such backup. */
   backup(to: AssistantTarget, id: string): Promise<BackupDetail | null>;
-  /** Bytes `from`–`until` (inclusive, cut at the end) of the archive; null: no such backup. */
-  exportRange(to: AssistantTarget, id: string, from: number, until: number): Promise<ByteRange | null>;
+  /** Bytes of the archive; null: no such backup. */
+  exportRange(to: AssistantTarget, id: string, range: RangeOf): Promise<ByteRange | null>;
   /** Returns the ids that are gone now: those that were not there count as gone. */
   deleteBackups(
     to: AssistantTarget,

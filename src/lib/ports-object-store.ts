@@ -1,4 +1,4 @@
-import type { ByteRange } from './ports-assistant.ts';
+import type { ByteRange, RangeOf } from './ports-assistant.ts';
 
 export interface StoredObject {
   readonly key: string;
@@ -39,7 +39,10 @@ export interface ObjectStorePort {
     upload: UploadRef,
     part: { part_number: number; bytes: Uint8Array; sha256: string; deadline_ms?: number },
   ): Promise<UploadedPart | 'no_upload'>;
-  /** Makes the object of the parts, in order. `exists`: the key is taken; the upload stays open. */
+  /**
+   * Makes the object of the parts, in order. `exists`: the key is taken; the upload stays open. A store may say
+   * `completed` of an object that was there before: what counts is what is read back.
+   */
   completeUpload(upload: UploadRef, parts: readonly UploadedPart[]): Promise<'completed' | 'exists' | 'no_upload'>;
   /** Drops an upload and its parts; one that is gone is fine. */
   abortUpload(upload: UploadRef): Promise<void>;
@@ -47,8 +50,8 @@ export interface ObjectStorePort {
   listUploads(prefix: string): Promise<readonly OpenUpload[]>;
   /** Null: no such object. */
   head(key: string): Promise<{ size_bytes: number } | null>;
-  /** Bytes `from`–`until` (inclusive, cut at the end); null: no such object. */
-  getRange(key: string, from: number, until: number, deadline_ms?: number): Promise<ByteRange | null>;
+  /** Null: no such object. */
+  getRange(key: string, range: RangeOf, deadline_ms?: number): Promise<ByteRange | null>;
   /** Objects under a prefix, sorted by key: all of them. */
   list(prefix: string): Promise<readonly StoredObject[]>;
   /** An object that is gone is fine. */

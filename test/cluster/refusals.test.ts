@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { KubeClient } from '../../scripts/stack/kube/client.ts';
+import { KubeClient, type KubeObject } from '../../scripts/stack/kube/client.ts';
 import { eventually } from '../contract/eventually.ts';
 import { newUser, Stack } from './kit.ts';
 
@@ -104,7 +104,12 @@ describe('what the cluster refuses', () => {
     });
     afterAll(async () => {
       await stack.admin.must('DELETE', stack.path('resourcequotas', 'none'));
-      // Shards that stopped take no new users until their pods are there again; that is the next sweeps' work.
+      // Their controller tries again in minutes by now; any change of them makes it look at once.
+      const path = `/apis/apps/v1/namespaces/${stack.env('WARREN_NAMESPACE')}/statefulsets`;
+      const { items } = (await stack.admin.must('GET', path)) as { items: KubeObject[] };
+      for (const { metadata } of items)
+        await stack.patch(`${path}/${metadata.name}`, { metadata: { annotations: { 'warren.dev/test': 'look' } } });
+      // Shards that stopped take no new users until a sweep has seen their pods; nobody needs to wait for that here.
       await stack.sql('update shard set stopped_at = null, stopped_reason = null');
     });
 

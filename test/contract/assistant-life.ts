@@ -54,7 +54,7 @@ export function describeAssistantLife(
     async function exported(id: string, step = 700): Promise<Buffer> {
       const parts: Buffer[] = [];
       for (let from = 0, total = 1; from < total; from += step) {
-        const range = await port.exportRange(on.to(), id, from, from + step - 1);
+        const range = await port.exportRange(on.to(), id, { from, until: from + step - 1 });
         if (range === null) throw new Error('no such backup');
         parts.push(range.bytes);
         total = range.total;
@@ -107,7 +107,7 @@ export function describeAssistantLife(
         () => port.health(to),
         () => port.agents(to),
         () => port.startBackup(to, { name: 'x', agents: ALL }),
-        () => port.exportRange(to, 'x', 0, 9),
+        () => port.exportRange(to, 'x', { from: 0, until: 9 }),
         () => port.importArchive(to, stream(zip)),
         () => port.restoreBackup(to, 'x', ALL),
         () => port.deleteBackups(to, ['x']),
@@ -150,7 +150,10 @@ export function describeAssistantLife(
     test('an archive is exported in ranges that fit together; its files are those of the statistics', async () => {
       const id = await backup();
       const zip = await exported(id);
-      const { bytes, total } = (await port.exportRange(on.to(), id, zip.length - 3, zip.length + 99)) ?? {
+      const { bytes, total } = (await port.exportRange(on.to(), id, {
+        from: zip.length - 3,
+        until: zip.length + 99,
+      })) ?? {
         bytes: Buffer.alloc(0),
         total: 0,
       };
@@ -161,7 +164,7 @@ export function describeAssistantLife(
       for (const [agent, { files }] of Object.entries(stats)) {
         expect(names.filter((path) => path.startsWith(`data/workspaces/${agent}/`)).length).toBe(files);
       }
-      expect(await port.exportRange(on.to(), 'nope', 0, 9)).toBeNull();
+      expect(await port.exportRange(on.to(), 'nope', { from: 0, until: 9 })).toBeNull();
     });
 
     test('what is deleted is gone; what was not there counts as gone', async () => {

@@ -34,14 +34,16 @@ export function describeObjectStore(name: string, { setup, teardown }: ObjectSto
       expect(await store.put(key, Buffer.from('hello'))).toBe('stored');
       expect(await store.put(key, Buffer.from('other'))).toBe('exists');
       expect(await store.head(key)).toEqual({ size_bytes: 5 });
-      const range = await store.getRange(key, 1, 3);
+      const range = await store.getRange(key, { from: 1, until: 3 });
       expect([range?.bytes.toString(), range?.total]).toEqual(['ell', 5]);
-      expect((await store.getRange(key, 3, 999))?.bytes.toString()).toBe('lo');
+      expect((await store.getRange(key, { from: 3, until: 999 }))?.bytes.toString()).toBe('lo');
+      const buffer = Buffer.alloc(100);
+      expect((await store.getRange(key, { from: 0, until: 99, buffer }))?.bytes.toString()).toBe('hello');
     });
 
     test('what is not there is null', async () => {
       expect(await store.head(`${prefix}none`)).toBeNull();
-      expect(await store.getRange(`${prefix}none`, 0, 9)).toBeNull();
+      expect(await store.getRange(`${prefix}none`, { from: 0, until: 9 })).toBeNull();
       await store.delete(`${prefix}none`);
     });
 
@@ -54,7 +56,9 @@ export function describeObjectStore(name: string, { setup, teardown }: ObjectSto
       expect(await store.head(`${prefix}large`)).toBeNull();
       expect(await store.completeUpload(upload, [first, second])).toBe('completed');
       expect(await store.head(`${prefix}large`)).toEqual({ size_bytes: 5 * MIB + 7 });
-      expect((await store.getRange(`${prefix}large`, 5 * MIB - 1, 5 * MIB + 2))?.bytes.toString()).toBe('ythe');
+      expect(
+        (await store.getRange(`${prefix}large`, { from: 5 * MIB - 1, until: 5 * MIB + 2 }))?.bytes.toString(),
+      ).toBe('ythe');
       expect(await store.listUploads(prefix)).toEqual([]);
       expect(
         await store.uploadPart(upload, { part_number: 3, bytes: Buffer.from('z'), sha256: sha256(Buffer.from('z')) }),
@@ -74,11 +78,13 @@ export function describeObjectStore(name: string, { setup, teardown }: ObjectSto
       const upload = await store.createUpload(key);
       const part = await uploaded(upload, 1, Buffer.from('second'));
       expect(await store.completeUpload(upload, [part])).toBe('exists');
-      expect((await store.getRange(key, 0, 99))?.bytes.toString()).toBe('first');
+      expect((await store.getRange(key, { from: 0, until: 99 }))?.bytes.toString()).toBe('first');
       await store.abortUpload(upload);
       await store.abortUpload(upload);
-      expect(await store.completeUpload(upload, [part])).not.toBe('completed');
       expect(await store.listUploads(prefix)).toEqual([]);
+      // S3 may answer once more what it answered before, or what holds of the key: the object is what it was.
+      await store.completeUpload(upload, [part]);
+      expect((await store.getRange(key, { from: 0, until: 99 }))?.bytes.toString()).toBe('first');
     });
 
     test('objects are listed by prefix, sorted; a deleted one is gone', async () => {

@@ -7,6 +7,7 @@ import type {
   AssistantTarget,
   BackupMeta,
   ByteRange,
+  RangeOf,
 } from '../../src/lib/ports.ts';
 import type { Disk, Disks } from './assistant/disk.ts';
 import { FakeProgram } from './assistant/program.ts';
@@ -81,7 +82,7 @@ export class FakeAssistants implements AssistantPort {
   backups = async (to: AssistantTarget) => this.#at(to, 'backups').backups();
   backup = async (to: AssistantTarget, id: string) => this.#at(to, 'backup').backup(id);
 
-  async exportRange(to: AssistantTarget, id: string, from: number, until: number): Promise<ByteRange | null> {
+  async exportRange(to: AssistantTarget, id: string, { from, until }: RangeOf): Promise<ByteRange | null> {
     const whole = this.#at(to, 'export').file(id);
     if (whole === null) return null;
     const file = this.faults.damage?.(whole) ?? whole;

@@ -4,6 +4,7 @@ import type {
   ByteRange,
   ObjectStorePort,
   OpenUpload,
+  RangeOf,
   StoredObject,
   UploadedPart,
   UploadRef,
@@ -97,7 +98,7 @@ export class FakeObjectStore implements ObjectStorePort {
     return object === undefined ? null : { size_bytes: object.bytes.length };
   }
 
-  async getRange(key: string, from: number, until: number): Promise<ByteRange | null> {
+  async getRange(key: string, { from, until }: RangeOf): Promise<ByteRange | null> {
     this.#reach(`GET ${key}`);
     const object = this.objects.get(key);
     if (object === undefined) return null;

@@ -31,7 +31,8 @@ export function labelClaim(world: SimulatedWorld, pick: number): string {
 
 /**
  * A stranger's pod writes on a claim that nobody has labelled. Not while a run stands between its last look and its
- * label: no later look could tell that from its own binding.
+ * label (no later look could tell that from its own binding), nor under an open gate, where the scheduler takes what
+ * it finds.
  */
 export function useClaim(world: SimulatedWorld, pick: number): string {
   const cluster = world.kubernetes.world;
@@ -39,6 +40,8 @@ export function useClaim(world: SimulatedWorld, pick: number): string {
   if (claim === null || claim.labels['instance_id'] !== undefined || claim.volumeName !== null)
     return 'no claim is unused';
   if (world.parked.length > 0) return 'somebody stands before it';
+  const opened = [...cluster.pods.values()].some((pod) => !pod.gated && pod.claims.includes(claim.name));
+  if (opened) return 'its gate is open';
   meddle(world, claim);
   const name = `pvc-${claim.uid}`;
   cluster.volumes.set(name, { name, claimUid: claim.uid, reclaimPolicy: 'Retain', phase: 'Bound' });

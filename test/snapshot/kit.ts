@@ -24,8 +24,8 @@ import { FakeObjectStore } from '../fakes/object-store.ts';
 import { fakeTemplate } from '../fakes/template.ts';
 
 export const INSTANCE = 'inst_1';
-export const SLOT = { shard_id: '00', pod_index: 0 };
-export const POD = podName(SLOT);
+const SLOT = { shard_id: '00', pod_index: 0 };
+const POD = podName(SLOT);
 
 /** A clock that tests move, for everything in memory and for the registry. */
 export class TestClock {

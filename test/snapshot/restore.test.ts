@@ -41,7 +41,7 @@ function call(more: Partial<RestoreCall> = {}): RestoreCall {
     store: on.store,
     now: clock.now,
     left: () => until - clock.now(),
-    part_bytes: 256,
+    range_bytes: 256,
     attempt: 1,
     attempts: 3,
     ...more,

@@ -111,6 +111,13 @@ function compress(words: Int32Array, bytes: Uint8Array): void {
       b = a;
       a = (t1 + t2) | 0;
     }
-    for (const [index, value] of [a, b, c, d, e, f, g, h].entries()) words[index] = (at(words, index) + value) | 0;
+    words[0] = (at(words, 0) + a) | 0;
+    words[1] = (at(words, 1) + b) | 0;
+    words[2] = (at(words, 2) + c) | 0;
+    words[3] = (at(words, 3) + d) | 0;
+    words[4] = (at(words, 4) + e) | 0;
+    words[5] = (at(words, 5) + f) | 0;
+    words[6] = (at(words, 6) + g) | 0;
+    words[7] = (at(words, 7) + h) | 0;
   }
 }

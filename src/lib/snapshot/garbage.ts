@@ -7,7 +7,7 @@ interface Garbage {
   readonly upload_id: string;
 }
 
-export interface GarbageDeps {
+interface GarbageDeps {
   readonly db: Database;
   readonly store: ObjectStorePort;
   readonly entropy: Entropy;

@@ -1,6 +1,6 @@
 export { makeBackup, retakeSnapshot } from './backup.ts';
 export { type Progress, SNAPSHOT_LIMITS, type SnapshotCall, type SnapshotLimits } from './call.ts';
-export { collectGarbage, findUnknown, type GarbageDeps } from './garbage.ts';
+export { collectGarbage, findUnknown } from './garbage.ts';
 export { measureArchive } from './measure.ts';
 export { recordSnapshot, type SnapshotRow, snapshotOf, snapshotsOf } from './record.ts';
 export { checkRestored, deleteImported, importSnapshot, type RestoreCall, restoreImported } from './restore.ts';

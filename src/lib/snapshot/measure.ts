@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { ResumableSha256 } from '../domain/sha256.ts';
 import type { Sql } from '../ports.ts';
 import { commit, done, failed, type Progress, type SnapshotCall } from './call.ts';
+import { withPartBuffer } from './part-buffer.ts';
 import { moveParts, partCount, partRange } from './parts.ts';
 import { again, loadParts, loadWork, notBegun, type WorkRow } from './work.ts';
 
@@ -22,7 +23,12 @@ export async function measureArchive(call: SnapshotCall): Promise<Progress> {
   const work = await loadWork(call.db, call.operation.operation_id);
   if (work === null || work.backup_id === null) return notBegun;
   if (work.sha256 !== null) return done(`measured ${work.size_bytes} bytes`);
-  const session = await openSession(call, work);
+  return withPartBuffer(call.limits.part_bytes, async (buffer) =>
+    measure(call, work, await openSession(call, work, buffer)),
+  );
+}
+
+async function measure(call: SnapshotCall, work: WorkRow, session: Session): Promise<Progress> {
   for (;;) {
     const next = session.hashed + 1;
     const last = session.size === null ? next : partCount(call, session.size);
@@ -44,15 +50,17 @@ export async function measureArchive(call: SnapshotCall): Promise<Progress> {
 interface Session {
   size: number | null;
   hashed: number;
+  /** One for all parts. */
+  readonly buffer: Buffer;
   hash: { readonly native: ReturnType<typeof createHash>; readonly parts: Measured[] } | ResumableSha256;
 }
 
-async function openSession(call: SnapshotCall, work: WorkRow): Promise<Session> {
+async function openSession(call: SnapshotCall, work: WorkRow, buffer: Buffer): Promise<Session> {
   if (work.hash_state === null) {
-    return { size: null, hashed: 0, hash: { native: createHash('sha256'), parts: [] } };
+    return { size: null, hashed: 0, buffer, hash: { native: createHash('sha256'), parts: [] } };
   }
   const parts = await loadParts(call.db, work.operation_id);
-  return { size: work.size_bytes, hashed: parts.length, hash: ResumableSha256.resume(work.hash_state) };
+  return { size: work.size_bytes, hashed: parts.length, buffer, hash: ResumableSha256.resume(work.hash_state) };
 }
 
 async function measurePart(
@@ -64,7 +72,7 @@ async function measurePart(
 ): Promise<Progress | null> {
   const { from, until } = partRange(call, part);
   const to = { ...call.to, deadline_ms };
-  const range = await call.assistant.exportRange(to, work.backup_id ?? '', from, until);
+  const range = await call.assistant.exportRange(to, work.backup_id ?? '', { from, until, buffer: session.buffer });
   if (range === null) return again(call, work, 'backup_lost', 'the assistant no longer has the backup');
   if (session.size !== null && range.total !== session.size) {
     return again(call, work, 'archive_changed', `the archive has ${range.total} bytes, and had ${session.size}`);

@@ -15,8 +15,8 @@ export interface RestoreCall {
   readonly now: () => number;
   /** Milliseconds left to this call. */
   readonly left: () => number;
-  /** Bytes of a range. */
-  readonly part_bytes: number;
+  /** Bytes of a range; three are held. Default 4 MiB. */
+  readonly range_bytes?: number;
   /** Which attempt this is, from 1, and how many there may be. */
   readonly attempt: number;
   readonly attempts: number;
@@ -100,14 +100,25 @@ export async function deleteImported({ assistant, to, snapshot }: RestoreCall): 
   await assistant.deleteBackups(to, [snapshot.backup_id]);
 }
 
-/** An object in ranges, one held at a time. Its last range is given only when the whole matches. */
+/** An object in ranges. Its last range is given only when the whole matches. */
 class ObjectStream {
   readonly #call: RestoreCall;
+  readonly #buffers: readonly Buffer[];
+  readonly #step: number;
+  #turn = 0;
   sent = 0;
   fault: unknown = null;
 
   constructor(call: RestoreCall) {
     this.#call = call;
+    this.#step = call.range_bytes ?? 4 * MIB;
+    this.#buffers = [0, 1, 2].map(() => Buffer.allocUnsafeSlow(this.#step));
+  }
+
+  /** In turn: one is on the wire, one waits for it, one is being read. */
+  #buffer(): Buffer {
+    this.#turn = (this.#turn + 1) % this.#buffers.length;
+    return this.#buffers[this.#turn] ?? Buffer.alloc(this.#step);
   }
 
   async *bytes(): AsyncGenerator<Uint8Array> {
@@ -120,12 +131,16 @@ class ObjectStream {
   }
 
   async *#ranges(): AsyncGenerator<Uint8Array> {
-    const { store, snapshot, part_bytes } = this.#call;
+    const { store, snapshot } = this.#call;
     const { object_key: key, size_bytes: size } = snapshot;
     const hash = createHash('sha256');
-    for (let from = 0; from < size; from += part_bytes) {
-      const until = Math.min(size, from + part_bytes) - 1;
-      const range = await store.getRange(key, from, until, Math.max(1, this.#call.left() - MARGIN_MS));
+    for (let from = 0; from < size; from += this.#step) {
+      const until = Math.min(size, from + this.#step) - 1;
+      const range = await store.getRange(
+        key,
+        { from, until, buffer: this.#buffer() },
+        Math.max(1, this.#call.left() - MARGIN_MS),
+      );
       if (range === null) throw new WrongObject(`${key} is gone from the object store`);
       if (range.total !== size) throw new WrongObject(`${key} has ${range.total} bytes, not ${size}`);
       hash.update(range.bytes);

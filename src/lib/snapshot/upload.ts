@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { ByteRange, UploadRef } from '../ports.ts';
 import { commit, done, failed, more, type Progress, type SnapshotCall } from './call.ts';
+import { withPartBuffer } from './part-buffer.ts';
 import { moveParts, partRange, stalled } from './parts.ts';
 import { again, loadParts, loadWork, notBegun, type PartRow, type WorkRow } from './work.ts';
 
@@ -11,18 +12,25 @@ export async function uploadArchive(call: SnapshotCall): Promise<Progress> {
   if (work.completed_at !== null) return done(work.object_key);
   const parts = await loadParts(call.db, work.operation_id);
   const key = work.object_key;
-  return parts.length === 1 ? uploadWhole(call, work, key, parts) : uploadInParts(call, work, key, parts);
+  const upload = parts.length === 1 ? uploadWhole : uploadInParts;
+  return withPartBuffer(call.limits.part_bytes, (buffer) => upload(call, work, key, { parts, buffer }));
+}
+
+interface Parts {
+  readonly parts: readonly PartRow[];
+  /** For one part at a time. */
+  readonly buffer: Buffer;
 }
 
 async function uploadWhole(
   call: SnapshotCall,
   work: WorkRow,
   key: string,
-  [part]: readonly PartRow[],
+  { parts: [part], buffer }: Parts,
 ): Promise<Progress> {
   const stop = await moveParts(call, work, 'uploading', [1], async (_, deadlineMs) => {
     if (part === undefined) return notBegun;
-    const read = await readMeasured(call, work, part, deadlineMs);
+    const read = await readMeasured(call, work, part, { buffer, deadlineMs });
     if ('kind' in read) return read;
     // `exists`: an earlier call stored it and could not commit; whether it is this is seen when it is read back.
     await call.store.put(key, read.bytes, deadlineMs);
@@ -35,14 +43,14 @@ async function uploadInParts(
   call: SnapshotCall,
   work: WorkRow,
   key: string,
-  parts: readonly PartRow[],
+  { parts, buffer }: Parts,
 ): Promise<Progress> {
   const upload = work.upload_id === null ? await beginUpload(call, key) : { key, upload_id: work.upload_id };
   const missing = parts.filter(({ etag }) => etag === null).map(({ part_number }) => part_number);
   const stop = await moveParts(call, work, 'uploading', missing, async (number, deadlineMs) => {
     const part = parts[number - 1];
     if (part === undefined) return notBegun;
-    const read = await readMeasured(call, work, part, deadlineMs);
+    const read = await readMeasured(call, work, part, { buffer, deadlineMs });
     if ('kind' in read) return read;
     const sent = { part_number: number, bytes: read.bytes, sha256: part.sha256, deadline_ms: deadlineMs };
     const taken = await call.store.uploadPart(upload, sent);
@@ -64,10 +72,11 @@ async function readMeasured(
   call: SnapshotCall,
   work: WorkRow,
   part: PartRow,
-  deadline_ms: number,
+  { buffer, deadlineMs }: { buffer: Buffer; deadlineMs: number },
 ): Promise<ByteRange | Progress> {
   const { from, until } = partRange(call, part.part_number);
-  const range = await call.assistant.exportRange({ ...call.to, deadline_ms }, work.backup_id ?? '', from, until);
+  const to = { ...call.to, deadline_ms: deadlineMs };
+  const range = await call.assistant.exportRange(to, work.backup_id ?? '', { from, until, buffer });
   if (range === null) return again(call, work, 'backup_lost', 'the assistant no longer has the backup');
   const sha256 = createHash('sha256').update(range.bytes).digest('hex');
   if (range.total === work.size_bytes && sha256 === part.sha256) return range;

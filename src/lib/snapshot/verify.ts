@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { ByteRange } from '../ports.ts';
 import { commit, done, more, type Progress, type SnapshotCall } from './call.ts';
 import { howFilesDiffer } from './compare.ts';
+import { withPartBuffer } from './part-buffer.ts';
 import { moveParts, partRange } from './parts.ts';
 import { again, loadParts, loadWork, notBegun, type WorkRow } from './work.ts';
 import { readDirectory, UnreadableArchive } from './zip-directory.ts';
@@ -20,22 +21,28 @@ export async function verifyArchive(call: SnapshotCall): Promise<Progress> {
     const has = head === null ? 'no object' : `${head.size_bytes} bytes`;
     return again(call, work, 'store_mismatch', `the object store has ${has} at ${key}, not ${work.size_bytes} bytes`);
   }
-  const reader = new RangeReader(call, key);
+  const stop = await withPartBuffer(call.limits.part_bytes, (buffer) =>
+    readBack(call, work, new RangeReader(call, key, buffer), key),
+  );
+  if (stop !== null) return stop;
+  await commit(call, (sql) =>
+    sql.query('update snapshot_work set verified_at = clock_now() where operation_id = $1', [work.operation_id]),
+  );
+  return done(`${key} has ${work.size_bytes} bytes with SHA-256 ${work.sha256}`);
+}
+
+async function readBack(call: SnapshotCall, work: WorkRow, reader: RangeReader, key: string): Promise<Progress | null> {
   try {
     const stop = await verifyParts(call, work, reader, key);
     if (stop !== null) return stop;
     if (call.left() < 2_000) return more('read back; its directory is next');
     const found = await readDirectory((from, until) => reader.read(from, until), work.size_bytes ?? 0);
     const difference = howFilesDiffer(work.agents ?? {}, found);
-    if (difference !== null) return again(call, work, 'archive_mismatch', `${key}: ${difference}`);
+    return difference === null ? null : again(call, work, 'archive_mismatch', `${key}: ${difference}`);
   } catch (error) {
     if (!(error instanceof UnreadableArchive)) throw error;
     return again(call, work, 'archive_unreadable', `${key}: the archive does not open: ${error.message}`);
   }
-  await commit(call, (sql) =>
-    sql.query('update snapshot_work set verified_at = clock_now() where operation_id = $1', [work.operation_id]),
-  );
-  return done(`${key} has ${work.size_bytes} bytes with SHA-256 ${work.sha256}`);
 }
 
 async function verifyParts(
@@ -76,11 +83,13 @@ const keepVerified = (call: SnapshotCall, parts: number) =>
 class RangeReader {
   readonly #call: SnapshotCall;
   readonly #key: string;
+  readonly #buffer: Buffer;
   #kept: { from: number; range: ByteRange } | null = null;
 
-  constructor(call: SnapshotCall, key: string) {
+  constructor(call: SnapshotCall, key: string, buffer: Buffer) {
     this.#call = call;
     this.#key = key;
+    this.#buffer = buffer;
   }
 
   async read(from: number, until: number, deadlineMs = this.#call.left()): Promise<Buffer> {
@@ -88,9 +97,8 @@ class RangeReader {
     if (kept !== null && from >= kept.from && until < kept.from + kept.range.bytes.length) {
       return kept.range.bytes.subarray(from - kept.from, until - kept.from + 1);
     }
-    // Freed first: two parts at once would be one too many.
     this.#kept = null;
-    const range = await this.#call.store.getRange(this.#key, from, until, deadlineMs);
+    const range = await this.#call.store.getRange(this.#key, { from, until, buffer: this.#buffer }, deadlineMs);
     if (range === null) throw new UnreadableArchive('it is gone from the object store');
     this.#kept = { from, range };
     return range.bytes;

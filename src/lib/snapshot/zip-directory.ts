@@ -5,7 +5,7 @@ export class UnreadableArchive extends Error {
   override readonly name = 'UnreadableArchive';
 }
 
-/** Reads bytes `from`–`until` (inclusive) of the archive; gives all of them. */
+/** Reads bytes `from`–`until` (inclusive) of the archive; gives all of them, good until the next call. */
 export type ReadBytes = (from: number, until: number) => Promise<Buffer>;
 
 /** The end record with the longest comment (APPNOTE 4.3.16), and how much of the directory is held at once. */

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { ArchiveStream, AssistantPort, AssistantTarget, BackupMeta, ByteRange } from '../../ports.ts';
+import type { ArchiveStream, AssistantPort, AssistantTarget, BackupMeta, ByteRange, RangeOf } from '../../ports.ts';
 import {
   type Answer,
   BackupJob,
@@ -71,15 +71,15 @@ export function backupCalls(calls: Calls, deadlineMs: number | undefined): Backu
       const answer = await get(to, place(id));
       return isMissing(answer) ? null : read(answer, Detail);
     },
-    async exportRange(to, id, from, until) {
+    async exportRange(to, id, asked) {
       let range: ByteRange | null = null;
       const answer = await calls.send(to, {
         method: 'GET',
         path: `/api/backups${place(id)}/export`,
-        headers: { range: `bytes=${from}-${until}` },
+        headers: { range: `bytes=${asked.from}-${asked.until}` },
         deadline_ms: deadlineMs ?? MOVE_MS,
         onRange: async (chunks, contentRange) => {
-          range = await collect(chunks, contentRange, from);
+          range = await collect(chunks, contentRange, asked);
         },
       });
       if (isMissing(answer)) return null;
@@ -112,11 +112,16 @@ export function backupCalls(calls: Calls, deadlineMs: number | undefined): Backu
   };
 }
 
-/** The bytes of a 206, in one buffer of its size. @throws Error when they are other ones, or fewer, than it says. */
-async function collect(chunks: AsyncIterable<Uint8Array>, contentRange: string, from: number): Promise<ByteRange> {
+/** The bytes of a 206, in the given buffer or one of its size. @throws Error when they are other ones, or fewer, than it says. */
+async function collect(
+  chunks: AsyncIterable<Uint8Array>,
+  contentRange: string,
+  { from, buffer }: RangeOf,
+): Promise<ByteRange> {
   const match = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(contentRange);
   if (match === null || Number(match[1]) !== from) throw new Error(`unexpected Content-Range ${contentRange}`);
-  const bytes = Buffer.allocUnsafe(Number(match[2]) - from + 1);
+  const length = Number(match[2]) - from + 1;
+  const bytes = buffer !== undefined && buffer.length >= length ? buffer.subarray(0, length) : Buffer.alloc(length);
   let filled = 0;
   for await (const chunk of chunks) {
     if (filled + chunk.length > bytes.length) throw new Error(`more bytes than ${contentRange}`);

@@ -11,7 +11,7 @@ interface ApiServerProxy {
 }
 
 /** How functions reach assistants: by the pod's IP, by its name, or through the API server. */
-export type AddressMode =
+type AddressMode =
   | { readonly mode: 'pod_ip' }
   | { readonly mode: 'dns' }
   | { readonly mode: 'apiserver_proxy'; readonly apiServer: ApiServerProxy };

@@ -118,11 +118,12 @@ export function createObjectStore(options: ObjectStoreOptions): ObjectStorePort 
         throw failure(`HEAD ${Key}`, cause);
       }
     },
-    async getRange(Key, from, until, ms) {
+    async getRange(Key, asked, ms) {
+      const { from, until } = asked;
       try {
         const command = new GetObjectCommand({ Bucket, Key, Range: `bytes=${from}-${until}` });
         const { Body, ContentRange } = await client.send(command, deadline(ms));
-        return await collect(Body, ContentRange ?? '', from);
+        return await collect(Body, ContentRange ?? '', asked);
       } catch (cause) {
         if (isNamed(cause, 'NoSuchKey')) return null;
         throw failure(`GET ${Key} bytes ${from}-${until}`, cause);
