@@ -15,6 +15,8 @@ export const rebind: Saga = {
   kind: 'rebind',
   cancellable: false,
   on_failure: 'undo',
+  // Its volumes are not what they were: every other try would take the pod away again and change nothing.
+  parks_on: ['volumes_changed', 'claim_terminating', 'gate_opened_elsewhere', 'pod_not_gated'],
   steps: [pin, bind, ready, verify, reactivate],
   undone: giveUp,
   parked: failInstance,

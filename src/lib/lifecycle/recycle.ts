@@ -46,15 +46,20 @@ const survey: Step = {
   },
 };
 
-/** Disks are deleted by the storage system, once their claims are gone. */
+/**
+ * Disks are deleted by the storage system, once their claims are gone. A claim that somebody else deleted left its
+ * volume behind, since the classes retain: that is released here, by the uid of the claim it was bound to.
+ */
 const volumesGone: Step = {
   name: 'volumes_gone',
-  touches: 'nothing',
+  touches: 'subtractive',
   async run(context) {
     const left: string[] = [];
     for (const { volume_name: name, claim_uid } of context.operation.state.gone ?? []) {
       const volume = name === null ? null : await context.cluster.getVolume(name);
-      if (volume !== null && volume.claim_uid === claim_uid) left.push(volume.name);
+      if (volume === null || volume.claim_uid !== claim_uid) continue;
+      await context.cluster.releaseVolume(volume.name, claim_uid);
+      left.push(volume.name);
     }
     if (left.length === 0) return done({ detail: 'volumes seen gone' });
     return { kind: 'look', after_ms: 1_000, detail: `${left.join(', ')} going away` };

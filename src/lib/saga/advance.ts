@@ -66,6 +66,7 @@ export function isPastReturn(saga: Saga, step: string): boolean {
 /** A cancel goes back where it still can; any other failure as the saga says. */
 function parks(saga: Saga, operation: OperationRow, error: OperationError): boolean {
   if (isPastReturn(saga, operation.step)) return true;
+  if (saga.parks_on?.includes(error.code)) return true;
   return saga.on_failure === 'park' && error.code !== 'cancelled';
 }
 

@@ -19,7 +19,8 @@ const LOST_MS = `
 
 /**
  * Takes the lease of an operation that is in flight, due (or to be cancelled) and held by nobody. Raises the fence, so
- * that whoever had it before cannot commit any more, and notes the start of the step in the timeline. What an outage of
+ * that whoever had it before cannot commit any more, and notes the start of the step in the timeline. The deadline counts
+ * from the first lease: a message that is late changes no outcome, only its time (invariant 12). What an outage of
  * the registry or of a runner cost moves the deadline here: no commit could do it while it lasted.
  * Returns null when there is nothing to take: the message was late, doubled, or another runner is at it.
  */
@@ -33,7 +34,9 @@ export async function takeLease(
         set status = case status when 'undoing' then 'undoing' else 'running' end,
             fence = fence + 1, attempt = attempt + 1,
             deadline_at = deadline_at + make_interval(secs => ${LOST_MS} / 1000.0), outage_ms = outage_ms + ${LOST_MS},
-            lease_until = clock_now() + make_interval(secs => $2)
+            lease_until = clock_now() + make_interval(secs => $2),
+            deadline_at = case fence when 0 then greatest(deadline_at, clock_now() + (deadline_at - created_at))
+                                     else deadline_at end
       where operation_id = $1 and status in ('pending', 'running', 'waiting', 'undoing')
         and (lease_until is null or lease_until <= clock_now())
         and (due_at <= clock_now() or deadline_at <= clock_now() or (cancel_requested and status <> 'undoing'))

@@ -129,6 +129,8 @@ export interface Saga {
    * What a failure does: go back over the steps, or stop where it is for an operator. A cancel always goes back.
    */
   readonly on_failure: 'undo' | 'park';
+  /** Failures that park whatever `on_failure` says: trying again by itself would only hide them. */
+  readonly parks_on?: readonly string[];
   /** From this step on nothing is taken back: a failure parks, and a cancel comes too late. */
   readonly point_of_no_return?: string;
   /** Part of the commit that ends an undo (rolled back or cancelled). */
