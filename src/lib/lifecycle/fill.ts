@@ -6,7 +6,6 @@ import {
   type Progress,
   type RestoreCall,
   restoreImported,
-  SNAPSHOT_LIMITS,
   snapshotOf,
 } from '../snapshot/index.ts';
 import { holding } from './bind.ts';
@@ -31,7 +30,6 @@ export async function fillFromSnapshot(context: StepContext): Promise<Outcome> {
     store: context.store,
     now: () => context.entropy.now(),
     left: context.left,
-    part_bytes: SNAPSHOT_LIMITS.part_bytes,
     attempt,
     attempts: ATTEMPTS,
   };

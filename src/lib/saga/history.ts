@@ -32,6 +32,10 @@ export async function appendHistory(sql: Sql, entry: HistoryEntry): Promise<void
 const entryText = (seq: string) =>
   `concat_ws('|', $1::text, ${seq}, extract(epoch from clock_now())::text, $2::text, $3::text, $4::text,` +
   ` coalesce($5::jsonb::text, '-'), coalesce($6::jsonb::text, '-'), coalesce($7::uuid::text, '-'))`;
+/** The same text of a row that stands: what `npm run verify-history` hashes again. */
+export const ENTRY_TEXT =
+  `concat_ws('|', subject, seq::text, extract(epoch from at)::text, actor, role, action,` +
+  ` coalesce(before::text, '-'), coalesce(after::text, '-'), coalesce(operation_id::text, '-'))`;
 const hashOf = (head: string, seq: string) =>
   `encode(sha256(convert_to(${head} || '|' || ${entryText(seq)}, 'UTF8')), 'hex')`;
 

@@ -33,10 +33,10 @@ export async function takeLease(
     `update operation
         set status = case status when 'undoing' then 'undoing' else 'running' end,
             fence = fence + 1, attempt = attempt + 1,
-            deadline_at = deadline_at + make_interval(secs => ${LOST_MS} / 1000.0), outage_ms = outage_ms + ${LOST_MS},
-            lease_until = clock_now() + make_interval(secs => $2),
-            deadline_at = case fence when 0 then greatest(deadline_at, clock_now() + (deadline_at - created_at))
-                                     else deadline_at end
+            deadline_at = greatest(deadline_at + make_interval(secs => ${LOST_MS} / 1000.0),
+                                   case fence when 0 then clock_now() + (deadline_at - created_at) end),
+            outage_ms = outage_ms + ${LOST_MS},
+            lease_until = clock_now() + make_interval(secs => $2)
       where operation_id = $1 and status in ('pending', 'running', 'waiting', 'undoing')
         and (lease_until is null or lease_until <= clock_now())
         and (due_at <= clock_now() or deadline_at <= clock_now() or (cancel_requested and status <> 'undoing'))

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Limits } from '../config.ts';
 import type { Entropy } from '../domain/ids.ts';
+import { exportHeads } from '../history/index.ts';
 import type { ClusterPort, Database, DiscoveryPort, EventPort, ObjectStorePort, QueuePort } from '../ports.ts';
 import { publishHistory } from '../saga/publish.ts';
 import { type Telling, tell } from '../saga/tell.ts';
@@ -83,6 +84,7 @@ export async function sweep(deps: SweepDeps): Promise<SweepReport> {
     await part('old rows', () => prune(db), undefined);
     await part('snapshots', () => tidySnapshots(deps), undefined);
     if (!proof.ours) return { ...IDLE, ran: true, told: untold.length, published, held: proof.message };
+    await part('history heads', () => exportHeads(db, deps.store, new Date(deps.entropy.now())), null);
     await part('stopped shards', () => clearStoppedShards(db), undefined);
     const rebinds = await part('rebinds', () => collectRebinds(db, deps.entropy, deps.limits), none);
     const warming = await part('warm slots', () => topUpWarm(db, deps.entropy, deps.limits), none);
