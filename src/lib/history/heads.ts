@@ -3,7 +3,7 @@ import * as z from 'zod';
 import type { ObjectStorePort } from '../ports.ts';
 
 /** Where the daily heads stand in the bucket: one object a day, never overwritten. */
-export const HEADS_PREFIX = 'history-heads/';
+const HEADS_PREFIX = 'history-heads/';
 /** The day of an object's key. */
 const KEY = /^history-heads\/(\d{4}-\d{2}-\d{2})\.json$/;
 /** Bytes read at once. */
@@ -50,7 +50,7 @@ export async function readHeads(store: ObjectStorePort, key: string): Promise<St
 async function readWhole(store: ObjectStorePort, key: string): Promise<Buffer | null> {
   const parts: Uint8Array[] = [];
   for (let from = 0; ; ) {
-    const range = await store.getRange(key, from, from + RANGE_BYTES - 1);
+    const range = await store.getRange(key, { from, until: from + RANGE_BYTES - 1 });
     if (range === null) return null;
     parts.push(range.bytes);
     from += range.bytes.length;

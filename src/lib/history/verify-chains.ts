@@ -17,7 +17,7 @@ interface Entry {
 export type Report = (sentence: string) => void;
 
 /** What was looked at. */
-export interface ChainCount {
+interface ChainCount {
   readonly subjects: number;
   readonly entries: number;
 }
@@ -76,7 +76,8 @@ async function closeChain(
   if (row.seq === chain.seq && row.head !== chain.head) {
     return report(`${chain.subject}: the head is not the hash of entry ${row.seq}, the last one`);
   }
-  if (row.seq < chain.seq) return report(`${chain.subject}: the head stands at ${row.seq}, the entries go to ${chain.seq}`);
+  if (row.seq < chain.seq)
+    return report(`${chain.subject}: the head stands at ${row.seq}, the entries go to ${chain.seq}`);
   if (!row.stands) report(`${chain.subject}: the head stands at ${row.seq}, the entries end at ${chain.seq}`);
 }
 
