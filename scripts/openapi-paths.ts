@@ -6,8 +6,10 @@ import {
   historyInput,
   listInstancesInput,
   listOperationsInput,
+  listSlotsInput,
   openapiInput,
   operationInput,
+  releaseSlotInput,
   restoreInput,
   retireInput,
   routeInput,
@@ -23,6 +25,7 @@ import {
   instanceSchema,
   operationSchema,
   routeSchema,
+  slotSchema,
 } from '../src/lib/api/schemas.ts';
 
 /** One operation of the API as docs/openapi.json tells of it. */
@@ -139,7 +142,11 @@ export const API: readonly ApiOperation[] = [
     summary: 'Wakes a staged assistant, or brings a failed one back',
     input: restoreInput,
     answers: { '202': { description: 'accepted, or accepted before and under way', schema: commandSchema } },
-    problems: { ...noInstance, '409': 'not_restorable, operation_in_flight, rolling_back' },
+    problems: {
+      ...noInstance,
+      '403': 'role_not_allowed',
+      '409': 'not_restorable, operation_in_flight, rolling_back',
+    },
     headers: ['idempotency-key'],
   },
   {
@@ -170,6 +177,29 @@ export const API: readonly ApiOperation[] = [
     input: snapshotInput,
     answers: { '202': { description: 'accepted, or accepted before and under way', schema: commandSchema } },
     problems: { ...noInstance, '409': 'instance_failed, operation_in_flight' },
+    headers: ['idempotency-key'],
+  },
+  {
+    name: 'listSlots',
+    method: 'get',
+    path: '/v1/slots',
+    summary: 'Slots, by shard and ordinal; those that were set aside with the reason',
+    input: listSlotsInput,
+    answers: shown(listOf(slotSchema)),
+    problems: {},
+  },
+  {
+    name: 'releaseSlot',
+    method: 'post',
+    path: '/v1/slots/{shard_id}/{pod_index}/release',
+    summary: 'Lets a quarantined slot go: its volumes are deleted, and it is free again (admin)',
+    input: releaseSlotInput,
+    answers: { '202': { description: 'accepted, or accepted before', schema: commandSchema } },
+    problems: {
+      '403': 'role_not_allowed',
+      '404': 'slot_not_found',
+      '409': 'not_releasable, operation_in_flight, idempotency_key_reused',
+    },
     headers: ['idempotency-key'],
   },
   {

@@ -1,3 +1,4 @@
+import { assertAdmin } from '../lib/api/caller.ts';
 import { apiFunction } from '../lib/api/function.ts';
 import { restoreInput } from '../lib/api/inputs.ts';
 import { acceptCommand } from '../lib/lifecycle/accept.ts';
@@ -12,7 +13,9 @@ export const handler = apiFunction({
   name: 'restore',
   input: restoreInput,
   async run({ input, caller }) {
-    const accepted = await acceptCommand(deps, input.instance_id, restoreCommand({ from: input.from }), caller);
-    return commandAnswer(deps, accepted);
+    const { instance_id, from } = input;
+    // These two set aside what the assistant has now.
+    if (from === 'slot' || from === 'empty') assertAdmin(caller, `restores an assistant from ${from}`);
+    return commandAnswer(deps, await acceptCommand(deps, instance_id, restoreCommand({ from }), caller));
   },
 });

@@ -19,6 +19,12 @@ export type AuthorizerContext =
 
 export type DeniedCode = Extract<ErrorCode, 'token_missing' | 'token_invalid' | 'token_expired'>;
 
+/** What only an admin does. A function that is invoked directly was permitted by IAM. @throws WarrenError role_not_allowed. */
+export function assertAdmin(caller: Caller, what: string): void {
+  if (caller === DIRECT_CALLER || caller.role === 'admin') return;
+  throw new WarrenError('role_not_allowed', `Only the role admin ${what}; ${caller.actor} has the role ${caller.role}`);
+}
+
 const DENIED: readonly DeniedCode[] = ['token_missing', 'token_invalid', 'token_expired'];
 
 /**

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { OBSERVED_STATES, OPERATION_KINDS, OPERATION_STATUSES } from '../domain/states.ts';
+import { OBSERVED_STATES, OPERATION_KINDS, OPERATION_STATUSES, SLOT_STATES } from '../domain/states.ts';
 import { userIdFault } from '../domain/user-id.ts';
 import { PAGE_DEFAULT, PAGE_MAX } from './cursor.ts';
 
@@ -59,12 +59,9 @@ const reason = z.string().max(1000, 'has too many characters');
 
 export const stageInput = z.strictObject({
   instance_id: instanceId,
-  backup: z
-    .enum(['required', 'best_effort', 'skip'])
-    .default('best_effort')
-    .meta({
-      description: 'best_effort: a backup that fails is told in history, and staging goes on: the volumes stay',
-    }),
+  backup: z.enum(['required', 'best_effort', 'skip']).default('best_effort').meta({
+    description: 'best_effort: a backup that fails is told in history, and staging goes on: the volumes stay',
+  }),
   force: z.boolean().default(false).meta({ description: 'running work does not hold it back' }),
   reason: reason.default(''),
 });
@@ -72,10 +69,13 @@ export const stageInput = z.strictObject({
 export const restoreInput = z.strictObject({
   instance_id: instanceId,
   from: z
-    .enum(['volumes', 'snapshot', 'empty'])
+    .enum(['volumes', 'snapshot', 'slot', 'empty'])
     .default('volumes')
     .meta({
-      description: 'volumes: its own, or the newest snapshot when they are lost; empty: never without being asked',
+      description:
+        'volumes: its own, or the newest snapshot when they are lost; snapshot: on a new slot although they are there; ' +
+        'slot: takes the quarantined slot again that a rebuild left, and sets the newer one aside (admin); ' +
+        'empty: never without being asked (admin)',
     }),
 });
 
@@ -88,6 +88,30 @@ export const retireInput = z.strictObject({
 
 export const unretireInput = z.strictObject({ instance_id: instanceId });
 export const snapshotInput = z.strictObject({ instance_id: instanceId, reason: reason.default('') });
+
+const shardId = z.string().max(10, 'has too many characters').meta({ example: '07' });
+
+export const listSlotsInput = z.strictObject({
+  state: z.enum(SLOT_STATES).optional(),
+  shard: shardId.optional(),
+  cursor,
+  limit,
+});
+
+export const releaseSlotInput = z.strictObject({
+  shard_id: shardId,
+  pod_index: z.coerce
+    .number<string | number>()
+    .int('must be a whole number')
+    .min(0, 'must be at least 0')
+    .max(1_000_000, 'must be at most 1000000')
+    .meta({ example: 13 }),
+  reason: reason.min(1, 'must say why').meta({ description: 'what was found when the slot was looked at' }),
+  waive: reason
+    .min(1, 'must say why')
+    .optional()
+    .meta({ description: 'why its volumes may go although no verified snapshot stands for them' }),
+});
 
 export const operationInput = z.strictObject({ operation_id: operationId });
 

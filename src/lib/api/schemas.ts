@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { OBSERVED_STATES, OPERATION_KINDS, OPERATION_STATUSES, ROUTE_STATES } from '../domain/states.ts';
+import { OBSERVED_STATES, OPERATION_KINDS, OPERATION_STATUSES, ROUTE_STATES, SLOT_STATES } from '../domain/states.ts';
 
 /** What the API answers. docs/openapi.json is generated from these; shapes.ts fills them. */
 
@@ -102,6 +102,21 @@ export const historyEntrySchema = z
   })
   .meta({ id: 'HistoryEntry' });
 
+export const slotSchema = z
+  .object({
+    shard_id: z.string(),
+    pod_index: z.int(),
+    state: z.enum(SLOT_STATES),
+    instance_id: z.string().nullable().meta({ description: 'whose it is, or was before it was set aside' }),
+    reason: z.string().nullable().meta({ description: 'why it was quarantined' }),
+    pod_uid: z.string().nullable(),
+    adopted_at: optionalTime.meta({ description: 'since when somebody was active on its volumes' }),
+    volumes: z.array(
+      z.object({ template: z.string(), name: z.string(), uid: z.string(), volume_name: z.string().nullable() }),
+    ),
+  })
+  .meta({ id: 'Slot' });
+
 export const commandSchema = z
   .object({ instance: instanceSchema.nullable(), operation: operationSchema.nullable() })
   .meta({ id: 'CommandResult' });
@@ -130,5 +145,6 @@ export type InstanceShape = z.output<typeof instanceSchema>;
 export type OperationShape = z.output<typeof operationSchema>;
 export type RouteShape = z.output<typeof routeSchema>;
 export type HistoryEntryShape = z.output<typeof historyEntrySchema>;
+export type SlotShape = z.output<typeof slotSchema>;
 export type CommandShape = z.output<typeof commandSchema>;
 export type ActivityShape = z.output<typeof activitySchema>;

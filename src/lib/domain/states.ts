@@ -2,7 +2,8 @@
 export type DesiredState = 'active' | 'staged' | 'retired';
 /** What was last seen of it. */
 export type ObservedState = 'pending' | 'starting' | 'active' | 'failed' | 'staged' | 'restoring' | 'retired';
-export type SlotState = 'planned' | 'warm' | 'held' | 'draining' | 'quarantined';
+export const SLOT_STATES = ['planned', 'warm', 'held', 'draining', 'quarantined'] as const;
+export type SlotState = (typeof SLOT_STATES)[number];
 export type OperationStatus =
   | 'queued'
   | 'pending'

@@ -40,7 +40,10 @@ async function readNotes(sql: Sql): Promise<Note[]> {
 }
 
 function verifyDay(day: StoredHeads, last: StoredHeads | null, note: Note | undefined, report: Report): void {
-  if (day.heads === null) return report(`${day.key}: is no list of heads any more`);
+  if (day.heads === null) {
+    report(`${day.key}: is no list of heads any more`);
+    return;
+  }
   if (note === undefined)
     report(`${day.key}: the registry does not know that it was exported (restored from a backup?)`);
   else if (note.sha256 !== day.sha256) report(`${day.key}: is not what was exported: its SHA-256 is ${day.sha256}`);
