@@ -1,7 +1,19 @@
 import * as z from 'zod';
+import { type PlaceLimits, parsePlaces } from './domain/places.ts';
 import type { MasterKeys } from './domain/token.ts';
 
 const seconds = (fallback: number) => z.coerce.number().int().positive().default(fallback);
+
+const DEFAULT_PLACES: PlaceLimits = { restore: 50, backup: 20, recycle: 20 };
+
+function places(text: string, context: z.RefinementCtx): PlaceLimits {
+  try {
+    return parsePlaces(text, DEFAULT_PLACES);
+  } catch (error) {
+    context.addIssue({ code: 'custom', message: error instanceof Error ? error.message : String(error) });
+    return z.NEVER;
+  }
+}
 
 /** The environment of a function. Every name here is documented in docs/configuration.md. */
 const Environment = z.object({
@@ -39,6 +51,7 @@ const Environment = z.object({
   WARREN_DRAIN_SECONDS: seconds(30),
   WARREN_DRAIN_MAX_SECONDS: seconds(600),
   WARREN_GRACE_DAYS: z.coerce.number().min(0).default(7),
+  WARREN_PLACES: z.string().default('').transform(places),
   WARREN_WARM_SLOTS: z.coerce.number().int().min(0).default(20),
 });
 
@@ -57,6 +70,8 @@ export interface Limits {
   readonly drain_max_seconds: number;
   /** Days a retired instance's volumes are kept. */
   readonly grace_days: number;
+  /** How many operations hold each place at most. */
+  readonly places: PlaceLimits;
 }
 
 export type Config = Readonly<z.infer<typeof Environment>>;
@@ -89,6 +104,7 @@ export function limitsOf(config: Config): Limits {
     drain_seconds: config.WARREN_DRAIN_SECONDS,
     drain_max_seconds: config.WARREN_DRAIN_MAX_SECONDS,
     grace_days: config.WARREN_GRACE_DAYS,
+    places: config.WARREN_PLACES,
   });
 }
 

@@ -31,6 +31,7 @@ const LIMITS: Limits = {
   drain_seconds: 30,
   drain_max_seconds: 120,
   grace_days: 7,
+  places: { restore: 50, backup: 20, recycle: 20 },
 };
 
 /** A whole Warren in memory, but for the registry, on a clock that tests move. */

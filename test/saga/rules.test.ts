@@ -16,6 +16,7 @@ const limits: Limits = {
   drain_seconds: 1,
   drain_max_seconds: 10,
   grace_days: 7,
+  places: { restore: 50, backup: 20, recycle: 20 },
 };
 const operation: OperationRow = {
   operation_id: '0',
@@ -42,6 +43,9 @@ const operation: OperationRow = {
   state: { pins: 2, tries: 3 },
   error: null,
   created_at: new Date(0),
+  priority: 0,
+  place: null,
+  placed_at: null,
   finished_at: null,
 };
 

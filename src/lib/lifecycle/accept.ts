@@ -37,6 +37,8 @@ export interface Command {
   readonly action: string;
   /** Waits behind what is in flight, and asks that to cancel, instead of being refused. */
   readonly queues?: boolean;
+  /** Nobody waits for it (an idle detector, a wave). */
+  readonly bulk?: boolean;
 }
 
 /**
@@ -124,6 +126,7 @@ const newOperation = (deps: AcceptDeps, instance: InstanceRow, command: Command,
   actor: caller.actor,
   input: command.input,
   deadline_seconds: deps.limits.create_deadline_seconds,
+  ...(command.bulk === undefined ? {} : { bulk: command.bulk }),
 });
 
 async function write(sql: Sql, instance: InstanceRow, command: Command): Promise<InstanceRow> {

@@ -72,6 +72,7 @@ export const retire: Saga = {
   cancellable: true,
   on_failure: 'park',
   point_of_no_return: 'stop',
+  place_until: 'stop',
   steps: [
     begin,
     deregister,

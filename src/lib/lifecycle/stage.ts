@@ -51,6 +51,7 @@ export const stage: Saga = {
   turns_back: true,
   on_failure: 'undo',
   point_of_no_return: 'stop',
+  place_until: 'stopping',
   steps: [idle, deregister, drain('fail'), ...snapshotSteps, stopping, stop, stopped(parkInstance)],
   undone: goOn,
   parked: failInstance,

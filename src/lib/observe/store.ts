@@ -95,7 +95,7 @@ const isNonEmpty = <T>(list: readonly T[]): list is readonly [T, ...T[]] => list
 export function wakeWaiting(
   sql: Sql,
   versions: readonly Version[],
-): Promise<{ operation_id: string; kind: OperationKind }[]> {
+): Promise<{ operation_id: string; kind: OperationKind; priority: number }[]> {
   if (versions.length === 0) return Promise.resolve([]);
   return sql.query(
     `with due as (
@@ -110,7 +110,7 @@ export function wakeWaiting(
         set status = case o.status when 'waiting' then 'pending' else o.status end,
             due_at = clock_now(), told_at = clock_now(), told_count = 0
        from due where o.operation_id = due.operation_id
-     returning o.operation_id, o.kind`,
+     returning o.operation_id, o.kind, o.priority`,
     [JSON.stringify(versions)],
   );
 }

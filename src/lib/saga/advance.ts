@@ -52,6 +52,7 @@ export function advance(input: AdvanceInput): StepCommit {
       error: null,
       keep_lease: next !== undefined,
       reset_attempt: true,
+      gives_place_back: next !== undefined && next === saga.place_until,
     },
   };
 }

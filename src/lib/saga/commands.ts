@@ -97,6 +97,7 @@ async function redrive(sql: Sql, limits: Limits, operationId: string, caller: Ca
     `update operation
         set status = case state ->> 'parked_from' when 'undo' then 'undoing' else 'pending' end,
             state = state - 'parked_from', attempt = 0, outage_ms = 0, cancel_requested = false,
+            placed_at = null, place_wanted_at = null,
             error = case state ->> 'parked_from' when 'undo' then error end, finished_at = null,
             due_at = clock_now(), told_at = clock_now(), told_count = 0,
             deadline_at = clock_now() + make_interval(secs => $2)

@@ -1,5 +1,7 @@
 import type { Entropy } from '../domain/ids.ts';
+import type { PlaceLimits } from '../domain/places.ts';
 import type { Database, Sql } from '../ports.ts';
+import { admit } from './admit.ts';
 import { turnStep } from './lease.ts';
 import { insertOperation, promoteQueued } from './operations.ts';
 import type { OperationError, OperationRow, OperationState } from './rows.ts';
@@ -41,6 +43,8 @@ export interface NextRow {
   readonly outage_ms?: number;
   /** … and whether that counts against outage_max. */
   readonly outage_counts?: boolean;
+  /** It needs its place no longer. */
+  readonly gives_place_back?: boolean;
   /** A new deadline from now, for an undo. */
   readonly deadline_in_seconds?: number;
 }
@@ -59,6 +63,9 @@ const UPDATE = `
          outage_ms = outage_ms + case when $14 then $12 else 0 end,
          deadline_at = case when $13::float8 is null then deadline_at + make_interval(secs => $12 / 1000.0)
                             else clock_now() + make_interval(secs => $13) end,
+         place = case when $17 then null else place end,
+         -- A parked one gave its place back, and takes one again when it is redriven.
+         placed_at = case $3 when 'parked' then null else placed_at end,
          finished_at = case when $15 then clock_now() end
    where operation_id = $1 and fence = $2 and status in ('pending', 'running', 'waiting', 'undoing')
    returning *`;
@@ -82,6 +89,7 @@ export async function writeOperation(sql: Sql, operation: OperationRow, next: Ne
     next.outage_counts ?? false,
     ENDED.has(next.status),
     next.wait_for ?? 'any',
+    next.gives_place_back ?? false,
   ]);
   if (row === undefined) throw new LostLease(`operation ${operation.operation_id} has another runner`);
   return row;
@@ -100,13 +108,14 @@ export interface StepCommit {
 
 /**
  * One transaction: the state change, the operation's row under its fence, the timeline, and, when the operation ends or
- * parks, the promotion of what is queued behind it. Returns the row and what the queues must be told.
+ * parks, the promotion of what is queued behind it; a place that becomes free goes to the next in order. Returns the row and what the queues must be told.
  */
 export function commitStep(
   db: Database,
   entropy: Entropy,
   operation: OperationRow,
   commit: StepCommit,
+  places: PlaceLimits,
 ): Promise<{ operation: OperationRow; tell: readonly Telling[] }> {
   return db.tx(async (sql) => {
     const effect = (await commit.change?.(sql)) ?? {};
@@ -118,6 +127,10 @@ export function commitStep(
       const promoted = await promoteQueued(sql, operation.subject);
       if (promoted !== null) tell.push(promoted);
       else if (effect.follow !== undefined) tell.push((await insertOperation(sql, entropy, effect.follow)).operation);
+    }
+    const { place, placed_at } = operation;
+    if (place !== null && placed_at !== null && (ENDED.has(row.status) || row.place === null)) {
+      tell.push(...(await admit(sql, place, places)));
     }
     return { operation: row, tell };
   });

@@ -39,7 +39,8 @@ export async function takeLease(
             lease_until = clock_now() + make_interval(secs => $2)
       where operation_id = $1 and status in ('pending', 'running', 'waiting', 'undoing')
         and (lease_until is null or lease_until <= clock_now())
-        and (due_at <= clock_now() or deadline_at <= clock_now() or (cancel_requested and status <> 'undoing'))
+        and (due_at <= clock_now() or (deadline_at <= clock_now() and place_wanted_at is null)
+             or (cancel_requested and status <> 'undoing'))
       returning *`,
     [operationId, limits.lease_seconds, limits.outage_max_seconds],
   );

@@ -1,5 +1,6 @@
 import type { Entropy } from '../domain/ids.ts';
 import { newOperationId } from '../domain/ids.ts';
+import { placeOf } from '../domain/places.ts';
 import type { OperationKind } from '../domain/states.ts';
 import type { QueueName, Sql } from '../ports.ts';
 import type { OperationRow, OperationState } from './rows.ts';
@@ -16,10 +17,12 @@ export interface NewOperation {
   readonly deadline_seconds: number;
   /** Not before: milliseconds from now (back-off of a repeated repair). */
   readonly due_in_ms?: number;
+  /** Nobody waits for it: it gives way to what somebody waits for, in places and by its queue. */
+  readonly bulk?: boolean;
 }
 
 /** The queue that carries operations of this kind. `recycle` is apart, since only its function may delete claims. */
-export function queueOf(kind: OperationKind): QueueName {
+export function queueOf(kind: OperationKind, priority = 0): QueueName {
   switch (kind) {
     case 'recycle':
       return 'recycle';
@@ -33,16 +36,16 @@ export function queueOf(kind: OperationKind): QueueName {
     case 'create':
     case 'rebind':
     case 'grow':
-      return 'interactive';
+      return priority > 0 ? 'bulk' : 'interactive';
   }
 }
 
 const INSERT = `
   insert into operation (operation_id, subject, instance_id, kind, status, step, actor, reason, input, state,
-                         deadline_at, due_at, told_at)
+                         deadline_at, due_at, told_at, place, priority)
   values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
           clock_now() + make_interval(secs => $11 + $12 / 1000.0),
-          clock_now() + make_interval(secs => $12 / 1000.0), clock_now())`;
+          clock_now() + make_interval(secs => $12 / 1000.0), clock_now(), $13, $14)`;
 
 const values = (entropy: Entropy, status: 'pending' | 'queued', operation: NewOperation) => [
   newOperationId(entropy),
@@ -57,6 +60,8 @@ const values = (entropy: Entropy, status: 'pending' | 'queued', operation: NewOp
   JSON.stringify(operation.state ?? {}),
   operation.deadline_seconds,
   operation.due_in_ms ?? 0,
+  placeOf(operation.kind, operation.input ?? {}),
+  operation.bulk === true ? 1 : 0,
 ];
 
 /**

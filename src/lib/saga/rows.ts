@@ -1,4 +1,5 @@
 import type { PodCondensed, StatefulSetCondensed } from '../domain/observation.ts';
+import type { Place } from '../domain/places.ts';
 import type { DesiredState, ObservedState, OperationKind, OperationStatus, SlotState } from '../domain/states.ts';
 
 /** Rows as the registry holds them (migrations/); timestamps are Date, jsonb is parsed. */
@@ -131,6 +132,12 @@ export interface OperationRow {
   readonly input: Readonly<Record<string, unknown>>;
   readonly state: OperationState;
   readonly error: OperationError | null;
+  /** 0: somebody waits for it; 1: bulk. */
+  readonly priority: number;
+  /** The place that it holds or wants; null when it needs none (any more). */
+  readonly place: Place | null;
+  /** When it was given its place; null while it has none. */
+  readonly placed_at: Date | null;
   readonly created_at: Date;
   readonly finished_at: Date | null;
 }

@@ -10,6 +10,7 @@ import { commitStep, LostLease, Refused, writeOperation } from './commit.ts';
 import { loadObservation, loadSubject } from './context.ts';
 import { GUARD_LOOK_MS, guardHeld, guardsHolding } from './guard.ts';
 import { noteDetail, stepsStarted, takeLease } from './lease.ts';
+import { takePlace, wantsPlace } from './places.ts';
 import type { Proof } from './proof.ts';
 import type { OperationRow } from './rows.ts';
 import { fail, type Outcome, type Saga, type Step, type StepContext } from './step.ts';
@@ -96,6 +97,7 @@ async function takeTurn(deps: RunnerDeps, operation: OperationRow, leftMs: numbe
   }
   const early = verdictBeforeStep(saga, context, undoing, leftMs);
   if (early !== null) return commitOutcome(deps, saga, context, early);
+  if (wantsPlace(operation)) return takePlace(deps.db, operation, deps.limits.places);
   const point = `${saga.kind}.${step.name}${undoing ? '.undo' : ''}`;
   const begun = deps.entropy.now();
   const result = (await held(deps, step, context)) ?? (await attempt(deps, step, context, undoing, point));
@@ -268,7 +270,7 @@ async function settle(
   const goesBack = outcome.kind === 'fail' || operation.status === 'undoing';
   const started = goesBack ? await stepsStarted(deps.db, operation.operation_id) : NONE;
   const commit = advance({ saga, context, outcome, started, limits: deps.limits, force: force ?? null });
-  const result = await commitStep(deps.db, deps.entropy, operation, commit);
+  const result = await commitStep(deps.db, deps.entropy, operation, commit, deps.limits.places);
   return { ...result, goOn: commit.next.keep_lease };
 }
 

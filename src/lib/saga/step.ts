@@ -133,6 +133,8 @@ export interface Saga {
   readonly parks_on?: readonly string[];
   /** From this step on nothing is taken back: a failure parks, and a cancel comes too late. */
   readonly point_of_no_return?: string;
+  /** From this step on it needs its place (domain/places.ts) no longer; without it, until it ends. */
+  readonly place_until?: string;
   /** Part of the commit that ends an undo (rolled back or cancelled). */
   undone?(sql: Sql, context: StepContext): Promise<CommitEffect | undefined>;
   /** Part of the commit that parks. */

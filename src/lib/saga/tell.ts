@@ -5,6 +5,8 @@ import { queueOf } from './operations.ts';
 export interface Telling {
   readonly operation_id: string;
   readonly kind: OperationKind;
+  /** 0 or none: somebody waits for it; 1: bulk. */
+  readonly priority?: number;
   /** Seconds until the queue shows it; fractions are rounded up so that it does not come before it is due. */
   readonly delay_seconds?: number;
 }
@@ -23,7 +25,7 @@ interface TellDeps {
 export async function tell(deps: TellDeps, tellings: readonly Telling[]): Promise<void> {
   const byQueue = new Map<QueueName, Telling[]>();
   for (const telling of tellings) {
-    const queue = queueOf(telling.kind);
+    const queue = queueOf(telling.kind, telling.priority);
     byQueue.set(queue, [...(byQueue.get(queue) ?? []), telling]);
   }
   await Promise.all([...byQueue].map(([queue, some]) => tellOne(deps, queue, some)));

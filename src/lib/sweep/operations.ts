@@ -25,9 +25,9 @@ const UNTOLD = `
      select operation_id from operation
       where status in ('pending', 'running', 'waiting', 'undoing')
         and (lease_until is null or lease_until <= clock_now())
-        and (due_at <= clock_now() or deadline_at <= clock_now() or cancel_requested)
+        and (due_at <= clock_now() or (deadline_at <= clock_now() and place_wanted_at is null) or cancel_requested)
         and (told_at is null
              or (lease_until is not null and told_at < lease_until)
              or told_at < clock_now() - make_interval(secs => least(900, $1 * 2 ^ least(told_count, 20))))
       order by due_at limit $2 for update skip locked)
-  returning operation_id, kind`;
+  returning operation_id, kind, priority`;

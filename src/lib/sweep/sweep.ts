@@ -9,6 +9,7 @@ import { collectGarbage, findUnknown, retainSnapshots } from '../snapshot/index.
 import { repairDiscovery } from './discovery.ts';
 import { releaseNamedLease, takeNamedLease } from './lease.ts';
 import { turnMark } from './mark.ts';
+import { admitAll } from './places.ts';
 import { collectUntold } from './operations.ts';
 import { collectPurges } from './purges.ts';
 import { collectRebinds } from './rebinds.ts';
@@ -78,6 +79,7 @@ export async function sweep(deps: SweepDeps): Promise<SweepReport> {
     const none: readonly Telling[] = [];
     const untold = await part('untold operations', () => collectUntold(db, FIRST_PAUSE_SECONDS), none);
     await tell(deps, untold);
+    await tell(deps, await part('places', () => admitAll(db, deps.limits.places), none));
     const unproven = { ours: false as const, code: 'unreachable', message: 'the cluster cannot be reached' };
     const proof = await part('cluster mark', () => turnMark(db, deps.cluster, randomUUID()), unproven);
     const published = await part('history', () => publishHistory(db, deps.events), 0);

@@ -1,0 +1,50 @@
+import type { Place, PlaceLimits } from '../domain/places.ts';
+import type { Sql } from '../ports.ts';
+import type { OperationRow } from './rows.ts';
+import type { Telling } from './tell.ts';
+
+interface Admitted extends Pick<OperationRow, 'operation_id' | 'kind' | 'priority'> {
+  /** It waited: nobody runs it, no message is on its way. */
+  readonly waited: boolean;
+}
+
+/**
+ * Fills the free places with those that are next in order (interactive before bulk, then first come first served), and
+ * returns who must be told. Those who have not run yet count as well: their message may be late, their turn is not.
+ * The lock on the place's row makes admissions one after another. Lock order: after the caller's own operation; the
+ * rows written here have no place, and who holds such a row never waits for this lock.
+ */
+export async function admit(sql: Sql, place: Place, limits: PlaceLimits): Promise<readonly Telling[]> {
+  await sql.query('select 1 from place where name = $1 for update', [place]);
+  const admitted = await sql.query<Admitted>(ADMIT, [place, limits[place]]);
+  const told = admitted.filter(({ waited }) => waited);
+  if (told.length > 0) {
+    await sql.query(
+      `update operation_step set started_at = clock_now(), detail = null
+        where operation_id = any($1::uuid[]) and finished_at is null`,
+      [told.map(({ operation_id }) => operation_id)],
+    );
+  }
+  return told.map(({ operation_id, kind, priority }) => ({ operation_id, kind, priority }));
+}
+
+const ADMIT = `
+  with head as (
+    select operation_id, wait_key is not null and status = 'waiting' as waited
+      from operation
+     where place = $1 and placed_at is null and status in ('pending', 'running', 'waiting')
+     order by priority, created_at, operation_id
+     limit greatest(0, $2 - (select count(*) from operation
+                              where place = $1 and placed_at is not null
+                                and status in ('pending', 'running', 'waiting', 'undoing')))
+       for update)
+  update operation o
+     set placed_at = clock_now(), place_wanted_at = null,
+         deadline_at = deadline_at + (clock_now() - coalesce(place_wanted_at, clock_now())),
+         status = case when waited then 'pending' else status end,
+         wait_key = case when waited then null else wait_key end,
+         due_at = case when waited then clock_now() else due_at end,
+         told_at = case when waited then clock_now() else told_at end,
+         told_count = case when waited then 0 else told_count end
+    from head where o.operation_id = head.operation_id
+  returning o.operation_id, o.kind, o.priority, head.waited`;

@@ -1,0 +1,49 @@
+import { type PlaceLimits, placeKey } from '../domain/places.ts';
+import type { Database } from '../ports.ts';
+import { admit } from './admit.ts';
+import { LostLease, writeOperation } from './commit.ts';
+import { noteDetail } from './lease.ts';
+import type { OperationRow } from './rows.ts';
+import type { Telling } from './tell.ts';
+
+/** Nobody looks again by the clock: whoever gives a place back admits the next, and the sweep stands behind it. */
+const UNTIL_ADMITTED_MS = 365 * 86_400_000;
+
+/** Whether an operation must be given a place before it may run a step. What only goes back needs none. */
+export const wantsPlace = (operation: OperationRow): boolean =>
+  operation.place !== null && operation.placed_at === null && operation.status !== 'undoing';
+
+/**
+ * Takes a place for an operation whose lease the caller has; when none is free for it, it waits without a lease and
+ * without a message, and its deadline stands still.
+ * @throws LostLease when another runner has taken it.
+ */
+export function takePlace(
+  db: Database,
+  operation: OperationRow,
+  limits: PlaceLimits,
+): Promise<{ operation: OperationRow; tell: readonly Telling[]; goOn: boolean }> {
+  const { operation_id, fence, place } = operation;
+  if (place === null) throw new Error(`operation ${operation_id} wants no place`);
+  return db.tx(async (sql) => {
+    const tell = await admit(sql, place, limits);
+    const [own] = await sql.query<OperationRow>('select * from operation where operation_id = $1', [operation_id]);
+    if (own === undefined || own.fence !== fence) throw new LostLease(`operation ${operation_id} has another runner`);
+    if (own.placed_at !== null) return { operation: own, tell, goOn: true };
+    const waiting = await writeOperation(sql, own, {
+      status: 'waiting',
+      step: own.step,
+      state: { ...own.state, tries: 0 },
+      due_in_ms: UNTIL_ADMITTED_MS,
+      wait_key: placeKey(place),
+      keep_lease: false,
+      reset_attempt: true,
+    });
+    await sql.query(
+      'update operation set place_wanted_at = coalesce(place_wanted_at, clock_now()) where operation_id = $1',
+      [operation_id],
+    );
+    await noteDetail(sql, operation_id, `waits for one of ${limits[place]} places (${place})`);
+    return { operation: waiting, tell, goOn: false };
+  });
+}
