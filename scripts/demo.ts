@@ -1,5 +1,6 @@
 // npm run demo [-- --keep]: the main job, visible. Starts the stack, shows three lives begin, one pod evicted and back
-// again by itself, one image that cannot be pulled and its roll-back; then stops the stack (unless --keep).
+// again by itself, one life parked, rebuilt and ended, one image that cannot be pulled and its roll-back; then stops the
+// stack (unless --keep).
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -10,11 +11,11 @@ import { down, status } from './stack/client.ts';
 
 const { values } = parseArgs({ options: { keep: { type: 'boolean', default: false } } });
 const USERS = ['zhangsan', '李四', 'wang.wu'];
-const begun = performance.now();
+const startedAt = performance.now();
 
 function startStack(): void {
   const owner = values.keep ? [] : ['--owner', String(process.pid)];
-  const args = ['up', '--fresh', '--users', '40', '--warm', '5', ...owner];
+  const args = ['up', '--fresh', '--users', '40', '--warm', '6', ...owner];
   const { status: code } = spawnSync(process.execPath, [join(import.meta.dirname, 'stack', 'main.ts'), ...args], {
     stdio: 'inherit',
   });
@@ -104,29 +105,35 @@ async function evicted(stage: Stage): Promise<void> {
   console.log(`  same token, same volumes: ${await version(route, route.token)}`);
 }
 
-async function cannotBePulled(stage: Stage): Promise<void> {
-  headline('an image that cannot be pulled is rolled back, with its reason');
-  const warm = await stage.rows<{ pod: string }>(
-    `select 'qwenpaw-shard-' || shard_id || '-' || pod_index as pod from slot where state = 'warm'`,
+/** Its image cannot be pulled; it takes its time to fail while the other lives go on. Returns the operation's id. */
+async function begun(stage: Stage): Promise<{ operation_id: string; instance_id: string }> {
+  const [first] = await stage.rows<{ pod: string }>(
+    `select 'qwenpaw-shard-' || shard_id || '-' || pod_index as pod from slot
+      where state = 'warm' order by pod_index limit 1`,
   );
-  // Every warm slot gets the fault: which one the user is placed on is Warren's choice.
-  for (const { pod } of warm) await stage.annotate(pod, 'warren.dev/test-fault', 'ImagePullBackOff');
-  const accepted = await stage.create('zhao.liu');
+  // Of one shard the lowest warm slot is taken.
+  await stage.annotate(first?.pod ?? '', 'warren.dev/test-fault', 'ImagePullBackOff');
+  const { body } = await stage.create('zhao.liu');
+  return { operation_id: body.operation.operation_id, instance_id: body.instance.instance_id };
+}
+
+async function cannotBePulled(stage: Stage, doomed: { operation_id: string; instance_id: string }): Promise<void> {
+  headline('an image that cannot be pulled was rolled back meanwhile, with its reason');
   const operation = await eventually('roll-back', 30, async () => {
-    const now = await stage.operation(accepted.body.operation.operation_id);
+    const now = await stage.operation(doomed.operation_id);
     return ['rolled_back', 'parked', 'succeeded'].includes(now.status) ? now : null;
   });
   timeline('zhao.liu', operation);
   if (operation.status !== 'rolled_back') throw new Error(`expected a roll-back, saw ${operation.status}`);
   const slot = await eventually('the slot recycled', 30, async () => {
-    const [row] = await stage.rows<{ state: string; token_generation: number }>(
-      `select s.state, s.token_generation from slot s join instance_registry i using (shard_id, pod_index)
-        where i.instance_id = $1`,
-      [accepted.body.instance.instance_id],
+    const [row] = await stage.rows<{ token_generation: number }>(
+      `select s.token_generation from slot s join instance_registry i using (shard_id, pod_index)
+        where i.instance_id = $1 and s.state in ('warm', 'held') and s.instance_id is distinct from i.instance_id`,
+      [doomed.instance_id],
     );
-    return row?.state === 'warm' ? row : null;
+    return row ?? null;
   });
-  console.log(`  its slot is ${slot.state} again: fresh claims, token generation ${slot.token_generation}`);
+  console.log(`  its slot was made free again: fresh claims, token generation ${slot.token_generation}`);
 }
 
 async function main(): Promise<void> {
@@ -134,16 +141,17 @@ async function main(): Promise<void> {
   if (!running) startStack();
   const stage = openStage();
   try {
-    await eventually('three warm slots', 30, async () => {
+    await eventually('five warm slots', 30, async () => {
       const [row] = await stage.rows<{ n: string }>(`select count(*) as n from slot where state = 'warm'`);
-      return Number(row?.n) >= USERS.length + 1 ? row : null;
+      return Number(row?.n) >= USERS.length + 2 ? row : null;
     });
+    const doomed = await begun(stage);
     await threeLives(stage);
     await evicted(stage);
     await wholeLife(stage, 'wang.wu');
-    await cannotBePulled(stage);
+    await cannotBePulled(stage, doomed);
     headline(
-      `done in ${((performance.now() - begun) / 1000).toFixed(1)} s: 3 born, 1 evicted and back, 1 parked, rebuilt and retired, 1 rolled back`,
+      `done in ${((performance.now() - startedAt) / 1000).toFixed(1)} s: 3 born, 1 evicted and back, 1 parked, rebuilt and retired, 1 rolled back`,
     );
     if (values.keep || running) {
       console.log(`The stack stays up at ${stage.url}. Go on with:
