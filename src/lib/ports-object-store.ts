@@ -43,7 +43,11 @@ export interface ObjectStorePort {
    * Makes the object of the parts, in order. `exists`: the key is taken; the upload stays open. A store may say
    * `completed` of an object that was there before: what counts is what is read back.
    */
-  completeUpload(upload: UploadRef, parts: readonly UploadedPart[]): Promise<'completed' | 'exists' | 'no_upload'>;
+  completeUpload(
+    upload: UploadRef,
+    parts: readonly UploadedPart[],
+    deadline_ms?: number,
+  ): Promise<'completed' | 'exists' | 'no_upload'>;
   /** Drops an upload and its parts; one that is gone is fine. */
   abortUpload(upload: UploadRef): Promise<void>;
   /** Uploads that were begun under a prefix and neither completed nor aborted. */

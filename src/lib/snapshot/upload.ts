@@ -101,10 +101,15 @@ async function complete(call: SnapshotCall, work: WorkRow, upload: UploadRef): P
     etag === null ? [] : [{ part_number, etag, sha256 }],
   );
   if (taken.length < parts.length) return more(`uploading: ${taken.length} of ${parts.length} parts`);
-  const answer = await call.store.completeUpload(upload, taken);
-  if (answer === 'no_upload') return uploadIsGone(call, work, upload.key);
-  if (answer === 'exists') await call.store.abortUpload(upload);
-  return completed(call, work, upload.key);
+  // The store puts the parts together meanwhile: for some gigabytes it may take most of a minute, and goes on when its
+  // client has left; then the next call finds the object.
+  const stop = await moveParts(call, work, 'completing the upload', [parts.length + 1], async (_, deadlineMs) => {
+    const answer = await call.store.completeUpload(upload, taken, deadlineMs);
+    if (answer === 'no_upload') return uploadIsGone(call, work, upload.key);
+    if (answer === 'exists') await call.store.abortUpload(upload);
+    return null;
+  });
+  return stop ?? completed(call, work, upload.key);
 }
 
 async function completed(call: SnapshotCall, work: WorkRow, key: string): Promise<Progress> {

@@ -74,7 +74,7 @@ export function createObjectStore(options: ObjectStoreOptions): ObjectStorePort 
         throw failure(`part ${part_number} of ${Key}`, cause);
       }
     },
-    async completeUpload({ key: Key, upload_id: UploadId }, parts) {
+    async completeUpload({ key: Key, upload_id: UploadId }, parts, ms) {
       const Parts = parts.map((part) => ({
         PartNumber: part.part_number,
         ETag: part.etag,
@@ -82,7 +82,7 @@ export function createObjectStore(options: ObjectStoreOptions): ObjectStorePort 
       }));
       const whole = { Bucket, Key, UploadId, IfNoneMatch: '*', MultipartUpload: { Parts } };
       try {
-        await client.send(new CompleteMultipartUploadCommand(whole), deadline());
+        await client.send(new CompleteMultipartUploadCommand(whole), deadline(ms));
         return 'completed';
       } catch (cause) {
         if (isNamed(cause, 'NoSuchUpload')) return 'no_upload';
