@@ -55,8 +55,10 @@ it('is active only on recorded claims that are Bound, labelled and staying', () 
   const judge = (claim: ClaimFacts | null) => activeFault(claim, recorded, 'inst_me')?.grade ?? null;
   expect(judge(bound)).toBeNull();
   expect(judge({ ...bound, uid: 'u2' })).toBe('unfit');
-  expect(judge({ ...bound, phase: 'Pending', volume_name: null })).toBe('unfit');
+  expect(judge({ ...bound, phase: 'Pending', volume_name: null })).toBe('unsettled');
   expect(judge({ ...bound, terminating: true })).toBe('unfit');
   expect(judge({ ...bound, labels: {} })).toBe('foreign');
+  expect(judge({ ...bound, phase: 'Lost' })).toBe('unfit');
+  expect(judge({ ...bound, uid: 'u2', phase: 'Pending' })).toBe('unfit');
   expect(judge(null)).toBe('unfit');
 });

@@ -20,9 +20,10 @@ export interface RecordedClaim {
 /**
  * `foreign`: the claim shows signs of somebody else; neither bind nor recycle may go on, a person must look.
  * `unfit`: it is not the claim that was recorded, or is going away; bind must not go on.
+ * `unsettled`: it is the recorded claim, and Kubernetes has not finished binding it; another look may find it fit.
  */
 export interface ClaimFault {
-  readonly grade: 'foreign' | 'unfit';
+  readonly grade: 'foreign' | 'unfit' | 'unsettled';
   readonly message: string;
 }
 
@@ -71,6 +72,8 @@ export function activeFault(claim: ClaimFacts | null, recorded: RecordedClaim, i
   const owner = claim.labels[LABEL_INSTANCE];
   if (owner !== instanceId) return foreign(`claim ${claim.name} carries the label of instance ${owner ?? 'nobody'}`);
   if (claim.terminating) return unfit(`claim ${claim.name} is being deleted`);
+  // The controller writes the phase last; when the API server is away just then, a pod can be Ready before it.
+  if (claim.phase === 'Pending') return { grade: 'unsettled', message: `claim ${claim.name} is not Bound yet` };
   return boundFault(claim, recorded, owner);
 }
 

@@ -1,4 +1,4 @@
-import { activeFault, bindFault } from '../domain/freshness.ts';
+import { activeFault, bindFault, type ClaimFault } from '../domain/freshness.ts';
 import { ANNOTATION_USER, claimName, LABEL_INSTANCE, LABEL_OWNER, podName, shardName } from '../domain/names.ts';
 import { deriveToken } from '../domain/token.ts';
 import { userIdLabel } from '../domain/user-id.ts';
@@ -14,6 +14,8 @@ const MAX_PINS = 8;
 /** Invariant 2: a pod that mounted an older Secret is deleted and bound again, so often at most. */
 const MAX_REJECTED_TOKENS = 3;
 const LOOK_AGAIN_MS = 5_000;
+/** Claims are not watched: one that is being bound is looked at again. */
+const UNSETTLED_LOOK_MS = 1_000;
 
 /**
  * Commits the uid of the pod that this attempt will open; bind never reads it again (invariant 2). A pod that went
@@ -148,6 +150,7 @@ function bound(context: StepContext, instance: InstanceRow, slot: SlotRow, uid: 
 export const verify: Step = {
   name: 'verify',
   touches: 'additive',
+  waitsOn: (context) => ({ kind: 'Pod', name: podName(holding(context).slot) }),
   async run(context) {
     const { slot, instance, volumes } = holding(context);
     const token = deriveToken(context.keys, tokenSource(slot));
@@ -157,6 +160,10 @@ export const verify: Step = {
     if (answer === 'unauthorized') return tokenRejected(context, slot, claims);
     if (answer === 'gone') return repin(context, `pod ${slot.pod_uid} went away`);
     const fault = judgeClaims(volumes, claims, (claim, recorded) => activeFault(claim, recorded, instance.instance_id));
+    if (fault?.grade === 'unsettled') {
+      const on = { kind: 'Pod' as const, name: podName(slot) };
+      return { kind: 'wait', on, for: 'settled', look_again_ms: UNSETTLED_LOOK_MS, detail: fault.message };
+    }
     if (fault !== null) return claimFailure(context, fault, claims);
     const recorded = volumes.map((volume) => withVolume(volume, claims.get(volume.name)?.volume_name ?? null));
     return done({
@@ -233,11 +240,7 @@ async function deleteBoundPod(context: StepContext): Promise<Outcome> {
 }
 
 /** A claim that is not as it should be: the gate stays shut, or the instance never becomes routable; with an alert. */
-function claimFailure(
-  context: StepContext,
-  fault: { grade: 'foreign' | 'unfit'; message: string },
-  claims: ReadonlyMap<string, ClaimView>,
-): Outcome {
+function claimFailure(context: StepContext, fault: ClaimFault, claims: ReadonlyMap<string, ClaimView>): Outcome {
   const { slot, instance } = holding(context);
   const missing = (slot.volumes ?? []).filter(({ name }) => !claims.has(name));
   return fail('volumes_changed', `${fault.message}; instance ${instance.instance_id} is not opened on it`, {
@@ -296,12 +299,17 @@ export async function terminatingClaim(context: StepContext, slot: SlotRow): Pro
 export function judgeClaims(
   volumes: readonly RecordedVolume[],
   claims: ReadonlyMap<string, ClaimView>,
-  rule: (claim: ClaimView | null, recorded: RecordedVolume) => { grade: 'foreign' | 'unfit'; message: string } | null,
-): { grade: 'foreign' | 'unfit'; message: string } | null {
+  rule: (claim: ClaimView | null, recorded: RecordedVolume) => ClaimFault | null,
+): ClaimFault | null {
   const faults = volumes
     .map((recorded) => rule(claims.get(recorded.name) ?? null, recorded))
     .filter((fault) => fault !== null);
-  return faults.find(({ grade }) => grade === 'foreign') ?? faults[0] ?? null;
+  return (
+    faults.find(({ grade }) => grade === 'foreign') ??
+    faults.find(({ grade }) => grade === 'unfit') ??
+    faults[0] ??
+    null
+  );
 }
 
 const withVolume = (volume: RecordedVolume, name: string | null): RecordedVolume =>

@@ -1,0 +1,230 @@
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { type Entropy, systemEntropy } from '../../src/lib/domain/ids.ts';
+import type { OperationKind } from '../../src/lib/domain/states.ts';
+import { cancelOperation } from '../../src/lib/saga/commands.ts';
+import { insertOperation, type NewOperation } from '../../src/lib/saga/operations.ts';
+import type { OperationRow } from '../../src/lib/saga/rows.ts';
+import { type RunnerDeps, runOperation } from '../../src/lib/saga/runner.ts';
+import type { Outcome, Saga } from '../../src/lib/saga/step.ts';
+import { collectUntold } from '../../src/lib/sweep/operations.ts';
+import { admitAll } from '../../src/lib/sweep/places.ts';
+import { FakeAssistants } from '../fakes/assistant.ts';
+import { createFakeKubernetes } from '../fakes/cluster/index.ts';
+import { FakeDiscovery } from '../fakes/discovery.ts';
+import { FakeObjectStore } from '../fakes/object-store.ts';
+import { FakeQueue } from '../fakes/queue.ts';
+import { LIMITS } from '../observe/registry.ts';
+import { cloneDatabase, type TestDatabase } from '../setup/database.ts';
+
+const PLACES = { restore: 3, backup: 1, recycle: 1 };
+const clock = { now: Date.parse('2026-11-30T12:00:00Z') };
+const entropy: Entropy = { ...systemEntropy, now: () => clock.now };
+let database: TestDatabase;
+let queue: FakeQueue;
+/** What a step of an operation does; tests replace it. */
+let work: (operation: OperationRow) => Promise<Outcome>;
+
+beforeAll(async () => {
+  database = await cloneDatabase({ now: () => new Date(clock.now), poolMax: 8 });
+});
+afterAll(() => database.drop());
+beforeEach(async () => {
+  queue = new FakeQueue();
+  work = async () => ({ kind: 'done' });
+  await database.db.query('truncate operation cascade');
+});
+
+function deps(): RunnerDeps {
+  const saga = (kind: OperationKind): Saga => ({
+    kind,
+    cancellable: true,
+    on_failure: 'park',
+    steps: [
+      { name: 'first', touches: 'nothing', run: ({ operation }) => work(operation) },
+      { name: 'last', touches: 'nothing', run: async () => ({ kind: 'done' }) },
+    ],
+    ...(kind === 'stage' ? { place_until: 'last' } : {}),
+  });
+  const kubernetes = createFakeKubernetes({ entropy });
+  return {
+    db: database.db,
+    queue,
+    cluster: kubernetes.as('step'),
+    discovery: new FakeDiscovery(),
+    assistant: new FakeAssistants(kubernetes.world),
+    store: new FakeObjectStore(() => clock.now),
+    prove: async () => ({ ours: true }),
+    sagas: new Map((['restore', 'stage'] as const).map((kind) => [kind, saga(kind)])),
+    namespace: 'ns',
+    keys: { current: 'k', keys: new Map() },
+    limits: { ...LIMITS, places: PLACES },
+    entropy,
+  };
+}
+
+let subjects = 0;
+async function begin(kind: OperationKind = 'restore', more: Partial<NewOperation> = {}): Promise<string> {
+  clock.now += 10;
+  subjects += 1;
+  const subject = `test:${subjects}`;
+  const operation = { subject, instance_id: null, kind, step: 'first', actor: 'test', deadline_seconds: 600, ...more };
+  return (await database.db.tx((sql) => insertOperation(sql, entropy, operation))).operation.operation_id;
+}
+
+const run = (id: string) => runOperation(deps(), id, 60_000);
+const read = async (id: string): Promise<OperationRow> => {
+  const [row] = await database.db.query<OperationRow>('select * from operation where operation_id = $1', [id]);
+  if (row === undefined) throw new Error(`no operation ${id}`);
+  return row;
+};
+const wait: Outcome = { kind: 'look', after_ms: 1_000, detail: 'works' };
+const LONG = async (): Promise<Outcome> => wait;
+
+async function many(count: number, kind?: OperationKind): Promise<string[]> {
+  const ids: string[] = [];
+  for (let index = 0; index < count; index += 1) ids.push(await begin(kind));
+  return ids;
+}
+
+it('lets so many run, and the rest wait without a message until one ends, first come first served', async () => {
+  work = LONG;
+  const ids = await many(5);
+  for (const id of ids.toReversed()) await run(id);
+  const rows = await Promise.all(ids.map(read));
+  expect(rows.map(({ placed_at }) => placed_at !== null)).toEqual([true, true, true, false, false]);
+  expect(rows[4]).toMatchObject({ status: 'waiting', wait_key: 'place:restore', lease_until: null });
+  clock.now += 120_000;
+  const untold = (await collectUntold(database.db, 30)).map(({ operation_id }) => operation_id);
+  expect(untold).not.toContain(ids[4]);
+  work = async () => ({ kind: 'done' });
+  queue.messages.length = 0;
+  const before = await read(ids[3] ?? '');
+  expect(await run(ids[1] ?? '')).toBe('succeeded');
+  const next = await read(ids[3] ?? '');
+  expect(next).toMatchObject({ status: 'pending', wait_key: null });
+  expect(queue.messages.map(({ operation_id }) => operation_id)).toEqual([ids[3]]);
+  // The deadline stood still while it waited.
+  expect(next.deadline_at.getTime() - before.deadline_at.getTime()).toBeGreaterThan(119_000);
+  expect((await read(ids[4] ?? '')).placed_at).toBeNull();
+});
+
+it('admits those in front although their message has not come yet', async () => {
+  work = LONG;
+  const ids = await many(4);
+  await run(ids[3] ?? '');
+  expect((await read(ids[3] ?? '')).status).toBe('waiting');
+  expect(await Promise.all(ids.slice(0, 3).map(async (id) => (await read(id)).placed_at !== null))).toEqual([
+    true,
+    true,
+    true,
+  ]);
+});
+
+it('lets what somebody waits for go before bulk', async () => {
+  work = LONG;
+  const first = await begin('stage', { input: { backup: 'required' } });
+  await run(first);
+  const bulk = await begin('stage', { bulk: true });
+  const urgent = await begin('stage');
+  await run(bulk);
+  await run(urgent);
+  work = async () => ({ kind: 'done' });
+  await run(first);
+  clock.now += 2_000;
+  await run(first);
+  expect([(await read(urgent)).status, (await read(bulk)).status]).toEqual(['pending', 'waiting']);
+});
+
+it('gives a place back before the end where the saga says so, and takes none for what needs none', async () => {
+  const first = await begin('stage');
+  const deep = deps();
+  let held: OperationRow | null = null;
+  await runOperation(
+    {
+      ...deep,
+      at: async (point) => {
+        if (point === 'stage.last.before') held = await read(first);
+      },
+    },
+    first,
+    60_000,
+  );
+  expect(held).toMatchObject({ status: 'running', place: null });
+  work = LONG;
+  await run(await begin('stage'));
+  const free = await begin('stage', { input: { backup: 'skip' } });
+  work = async () => ({ kind: 'done' });
+  expect(await run(free)).toBe('succeeded');
+});
+
+it('keeps the place of a runner that died, for whoever goes on', async () => {
+  const ids = await many(3);
+  work = () => new Promise(() => {});
+  for (const id of ids) void run(id);
+  await expect.poll(async () => (await read(ids[2] ?? '')).placed_at).not.toBeNull();
+  const late = await begin();
+  work = async () => ({ kind: 'done' });
+  expect(await run(late)).toBe('waiting');
+  clock.now += 80_000;
+  expect(await run(ids[0] ?? '')).toBe('succeeded');
+  expect((await read(late)).status).toBe('pending');
+  expect(await run(late)).toBe('succeeded');
+});
+
+it('parks without its place and takes one again when it goes on; a cancel while waiting ends at once', async () => {
+  work = async () => ({ kind: 'fail', error: { code: 'broken', message: 'broken' } });
+  const ids = await many(1);
+  expect(await run(ids[0] ?? '')).toBe('parked');
+  expect(await read(ids[0] ?? '')).toMatchObject({ place: 'restore', placed_at: null });
+  work = LONG;
+  const others = await many(4);
+  for (const id of others) await run(id);
+  const waiting = others[3] ?? '';
+  expect((await read(waiting)).status).toBe('waiting');
+  await cancelOperation({ db: database.db, limits: LIMITS }, waiting, { actor: 'test', role: 'admin' });
+  expect(await run(waiting)).toBe('cancelled');
+});
+
+it('is admitted by the sweep when limits were raised', async () => {
+  work = LONG;
+  const ids = await many(5);
+  for (const id of ids) await run(id);
+  const told = await admitAll(database.db, { ...PLACES, restore: 4 });
+  expect(told.map(({ operation_id }) => operation_id)).toEqual([ids[3]]);
+  expect(await admitAll(database.db, { ...PLACES, restore: 4 })).toEqual([]);
+});
+
+it('never lets more run than there are places, with eight runners at once, and loses none', async () => {
+  const ids = await many(60);
+  let now = 0;
+  let most = 0;
+  work = async () => {
+    now += 1;
+    most = Math.max(most, now);
+    await new Promise((resolve) => setTimeout(resolve, 3));
+    now -= 1;
+    return { kind: 'done' };
+  };
+  const left = [...ids.toSorted((a, b) => a.slice(-8).localeCompare(b.slice(-8)))];
+  const told = () => queue.messages.splice(0).map(({ operation_id }) => operation_id);
+  await Promise.all(
+    Array.from({ length: 8 }, async () => {
+      for (let idle = 0; idle < 50; ) {
+        left.push(...told());
+        const id = left.shift();
+        if (id === undefined) {
+          idle += 1;
+          await new Promise((resolve) => setTimeout(resolve, 10));
+          continue;
+        }
+        idle = 0;
+        await run(id);
+      }
+    }),
+  );
+  const [count] = await database.db.query<{ succeeded: number }>(
+    `select count(*)::int as succeeded from operation where status = 'succeeded'`,
+  );
+  expect(count?.succeeded).toBe(60);
+  expect(most).toBeLessThanOrEqual(3);
+});
