@@ -5,9 +5,10 @@ import type { NewOperation } from '../saga/operations.ts';
 import type { CommitEffect, Saga, StepContext } from '../saga/step.ts';
 import { bind, holding, pin, verify } from './bind.ts';
 import { failInstance } from './create.ts';
+import { move, returnToOldSlot } from './move.ts';
 import { prepareSlot } from './prepare.ts';
 import { ready } from './ready.ts';
-import { fill, move, nextToken, restart, returnToOldSlot, volumes } from './rebuild.ts';
+import { fill, nextToken, restart, volumes } from './rebuild.ts';
 import { register } from './register.ts';
 
 /**

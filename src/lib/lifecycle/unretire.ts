@@ -1,16 +1,20 @@
 import { isUniqueViolation, WarrenError } from '../errors.ts';
 import { type AcceptDeps, type Accepted, begin, type CommandCaller, lockInstance } from './accept.ts';
 import { restoreCommand } from './commands.ts';
+import { recallCommand, rememberCommand } from './idempotency.ts';
 
 /**
  * Brings a retired instance back while its volumes are still kept: a restore, accepted in the transaction that makes
  * it its user's live instance again.
- * @throws WarrenError not_unretirable (never active, being purged, purged, or the user has another instance).
+ * @throws WarrenError not_unretirable (never active, being purged, purged, or the user has another instance);
+ * idempotency_key_reused.
  */
 export async function acceptUnretire(deps: AcceptDeps, instanceId: string, caller: CommandCaller): Promise<Accepted> {
   try {
     return await deps.db.tx(async (sql) => {
       const instance = await lockInstance(sql, instanceId);
+      const repeated = await recallCommand(sql, caller);
+      if (repeated !== null) return { instance, operation: repeated, fresh: false };
       const refuse = (why: string) =>
         new WarrenError('not_unretirable', `${instanceId} cannot be brought back: ${why}`, { instance_id: instanceId });
       if (instance.observed_state !== 'retired') throw refuse(`it is ${instance.observed_state}, not retired`);
@@ -27,7 +31,10 @@ export async function acceptUnretire(deps: AcceptDeps, instanceId: string, calle
       );
       if (row === undefined) throw refuse('it changed meanwhile');
       const back = { ...instance, desired_state: 'staged' as const, observed_state: 'staged' as const };
-      return begin(sql, deps, back, { ...restoreCommand({ from: 'volumes' }), action: 'unretired' }, caller);
+      const restore = { ...restoreCommand({ from: 'volumes' }), action: 'unretired' };
+      const accepted = await begin(sql, deps, back, restore, caller);
+      await rememberCommand(sql, caller, accepted.operation, instanceId);
+      return accepted;
     });
   } catch (error) {
     if (!isUniqueViolation(error, 'one_live_instance_per_user')) throw error;

@@ -90,8 +90,10 @@ export interface OperationState {
   readonly drain_since?: string;
   /** A rebuild's part: what its fresh slot still needs. */
   readonly rebuild?: 'fill' | 'restart' | 'restarting' | 'filled';
-  /** The slot that a rebuild left, `07/13`, and where it went to. */
+  /** The slot that a rebuild left, `07/13`. */
   readonly left_slot?: string;
+  /** A restore from `slot`: the quarantined slot that it takes again. */
+  readonly retakes?: string;
   /** A retire: what the instance was wanted to be before, and whether it is started for its final snapshot. */
   readonly retires_from?: DesiredState;
   readonly starts?: boolean;
