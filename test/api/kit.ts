@@ -13,6 +13,13 @@ const HANDLERS = {
   listInstances: () => import('../../src/handlers/list-instances.ts'),
   getInstance: () => import('../../src/handlers/get-instance.ts'),
   history: () => import('../../src/handlers/history.ts'),
+  stage: () => import('../../src/handlers/stage.ts'),
+  restore: () => import('../../src/handlers/restore.ts'),
+  retire: () => import('../../src/handlers/retire.ts'),
+  unretire: () => import('../../src/handlers/unretire.ts'),
+  snapshot: () => import('../../src/handlers/snapshot.ts'),
+  listSlots: () => import('../../src/handlers/list-slots.ts'),
+  releaseSlot: () => import('../../src/handlers/release-slot.ts'),
   listOperations: () => import('../../src/handlers/list-operations.ts'),
   getOperation: () => import('../../src/handlers/get-operation.ts'),
   cancelOperation: () => import('../../src/handlers/cancel-operation.ts'),
@@ -200,6 +207,21 @@ export async function makeActive({ db }: TestDatabase, instanceId: string, podIp
             pod_uid = 'pod-1', pod_ip = $2, revision = revision + 1 where instance_id = $1`,
     [instanceId, podIp],
   );
+}
+
+/** Does to the registry what the saga does when an instance has been staged. */
+export async function makeStaged({ db }: TestDatabase, instanceId: string): Promise<void> {
+  await db.query(
+    `update operation set status = 'succeeded', finished_at = clock_now()
+      where subject = $1 and status in ('pending', 'running', 'waiting', 'undoing')`,
+    [instanceId],
+  );
+  await db.query(
+    `update instance_registry set desired_state = 'staged', observed_state = 'staged', observed_reason = null,
+            pod_uid = null, pod_ip = null, registered_at = null, revision = revision + 1 where instance_id = $1`,
+    [instanceId],
+  );
+  await db.query('update slot set adopted_at = clock_now() where instance_id = $1', [instanceId]);
 }
 
 /** What stands in the registry: a refused request must leave it as it was. */
