@@ -3,11 +3,11 @@ import { listOperationsInput } from '../lib/api/inputs.ts';
 import { listOperations } from '../lib/registry/operations.ts';
 import { apiDeps } from '../lib/wiring-api.ts';
 
-const { db, entropy } = apiDeps();
+const { db } = apiDeps();
 
 /** GET /v1/operations */
 export const handler = apiFunction({
   name: 'listOperations',
   input: listOperationsInput,
-  run: async ({ input }) => ({ status: 200, body: await listOperations(db, input, new Date(entropy.now())) }),
+  run: async ({ input }) => ({ status: 200, body: await listOperations(db, input) }),
 });

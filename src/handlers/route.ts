@@ -12,7 +12,7 @@ export const handler = apiFunction({
   name: 'route',
   input: routeInput,
   async run({ input: { user_id }, header }) {
-    return routeAnswer(await readRoute(db, user_id), user_id, settings, header('if-none-match'));
+    return routeAnswer(await readRoute(db, user_id, 'eta'), user_id, settings, header('if-none-match'));
   },
   onProblem: routeProblem,
 });

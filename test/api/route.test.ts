@@ -38,7 +38,7 @@ describe('state by state', () => {
       state: 'starting',
       operation_id,
       eta_seconds: 21,
-      eta_p90_seconds: 45,
+      eta_p90_seconds: expect.closeTo(45, 0),
       reason: 'create pending at step slot',
       next: 'wait',
     });

@@ -1,23 +1,178 @@
-import { expect, test } from 'vitest';
-import { etaOf, retryAfterSeconds } from '../../src/lib/domain/eta.ts';
+import fc from 'fast-check';
+import { describe, expect, it, test } from 'vitest';
+import { etaOf, type Progress, retryAfterSeconds, secondsUntilPlace } from '../../src/lib/domain/eta.ts';
+import type { PodCondensed } from '../../src/lib/domain/observation.ts';
+import { leftOf, quantile, spread } from '../../src/lib/domain/quantiles.ts';
 
-test('what is left shrinks as time passes and never goes below a second', () => {
-  expect(etaOf('create', 'slot', 0)).toEqual({ eta_seconds: 21, eta_p90_seconds: 45 });
-  expect(etaOf('create', 'ready', 5.5)).toEqual({ eta_seconds: 15, eta_p90_seconds: 25 });
-  expect(etaOf('create', 'activate', 0.2)).toEqual({ eta_seconds: 1, eta_p90_seconds: 2 });
-  expect(etaOf('create', 'ready', 3600)).toEqual({ eta_seconds: 1, eta_p90_seconds: 1 });
+const progress = (more: Partial<Progress> = {}): Progress => ({
+  step_seconds: 0,
+  deadline_seconds: 600,
+  rebuilds: false,
+  pod: null,
+  samples: null,
+  queue: null,
+  ...more,
+});
+const POD: PodCondensed = {
+  gated: false,
+  phase: 'Running',
+  ready: false,
+  terminating: false,
+  pod_ip: null,
+  node: 'n1',
+  instance_id: null,
+  revision_hash: null,
+  waiting_reason: null,
+  waiting_message: null,
+  terminated_reason: null,
+  exit_code: null,
+  unschedulable: null,
+};
+
+describe('what is expected before anything was measured', () => {
+  it('is the prior, and shrinks as time passes', () => {
+    const first = etaOf('create', 'ready', progress());
+    expect(first.eta_seconds).toBeCloseTo(20, 0);
+    expect(first.eta_p90_seconds).toBeCloseTo(30, 0);
+    const later = etaOf('create', 'ready', progress({ step_seconds: 5 }));
+    expect(later.eta_p90_seconds).toBeCloseTo(first.eta_p90_seconds - 5, 5);
+  });
+
+  it('is the whole for a step of a later release', () => {
+    expect(etaOf('create', 'unheard_of', progress())).toEqual(etaOf('create', 'pin', progress()));
+  });
+
+  it('counts a clock that went back as no time', () => {
+    expect(etaOf('rebind', 'bind', progress({ step_seconds: -3 }))).toEqual(etaOf('rebind', 'bind', progress()));
+  });
+
+  it('is replaced sample by sample', () => {
+    const some = etaOf('restore', 'bind', progress({ samples: { any: [1, 1, 1, 1, 1] } }));
+    expect(some.eta_seconds).toBeLessThan(12);
+    const all = { any: [2, 3, 2, 3, 2, 3, 2, 3, 2, 3] };
+    expect(etaOf('restore', 'bind', progress({ samples: all }))).toEqual({ eta_seconds: 2.5, eta_p90_seconds: 3 });
+  });
 });
 
-test('over its median, an operation is one of the slow ones', () => {
-  expect(etaOf('create', 'ready', 20)).toEqual({ eta_seconds: 10, eta_p90_seconds: 10 });
+describe('an operation that lasts', () => {
+  const samples = { any: [...spread({ p50: 10, p90: 13 }, 70), ...spread({ p50: 60, p90: 75 }, 30)] };
+
+  it('is one of the slow ones', () => {
+    expect(etaOf('restore', 'ready', progress({ samples })).eta_seconds).toBeLessThan(15);
+    expect(etaOf('restore', 'ready', progress({ samples, step_seconds: 25 })).eta_seconds).toBeGreaterThan(30);
+  });
+
+  it('longer than all others is expected to take as long again, but no longer than it is allowed to', () => {
+    const over = progress({ samples: { any: Array(20).fill(10) }, step_seconds: 40 });
+    expect(etaOf('restore', 'ready', over)).toEqual({ eta_seconds: 30, eta_p90_seconds: 40 });
+    const late = { ...over, deadline_seconds: 7 };
+    expect(etaOf('restore', 'ready', late)).toEqual({ eta_seconds: 7, eta_p90_seconds: 7 });
+  });
 });
 
-test('a clock that went back counts as no time', () => {
-  expect(etaOf('rebind', 'bind', -3)).toEqual({ eta_seconds: 12, eta_p90_seconds: 18 });
+describe('the class', () => {
+  const of = (pod: Partial<PodCondensed>, seconds = 1, start_class: 'warm' | 'node' = 'warm') =>
+    etaOf('restore', 'ready', progress({ pod: { condensed: { ...POD, ...pod }, start_class, seconds } })).eta_seconds;
+
+  it('is what observations tell', () => {
+    expect(of({})).toBeCloseTo(12, 0);
+    expect(of({ phase: 'Pending' }, 8)).toBeCloseTo(37, 0);
+    expect(of({ phase: 'Pending', waiting_reason: 'ErrImagePull' })).toBeCloseTo(37, 0);
+    expect(of({ phase: 'Pending', node: null, unschedulable: '0/4 nodes fit' })).toBeCloseTo(82, 0);
+    expect(of({}, 1, 'node')).toBeCloseTo(82, 0);
+  });
+
+  it('is that of a rebuild when the volumes are lost', () => {
+    expect(etaOf('restore', 'bind', progress({ rebuilds: true })).eta_seconds).toBeCloseTo(52, 0);
+  });
 });
 
-test('a step of a later release takes as long as the whole', () => {
-  expect(etaOf('create', 'unheard_of', 0)).toEqual({ eta_seconds: 20, eta_p90_seconds: 30 });
+describe('behind others', () => {
+  const sorted = spread({ p50: 12, p90: 18 }, 100);
+
+  it('waits until those that hold a place end, and then those before it', () => {
+    expect(secondsUntilPlace([10, 10, 10, 10], [9, 4, 1, 0], 0)).toBe(1);
+    expect(secondsUntilPlace([10, 10, 10, 10], [9, 4, 1, 0], 3)).toBe(10);
+    expect(secondsUntilPlace([10, 10, 10, 10], [9, 4, 1, 0], 4)).toBe(11);
+  });
+
+  it('takes longer the more go first', () => {
+    const elapsed = Array.from({ length: 50 }, (_each, index) => index / 10);
+    const waits = [0, 49, 149, 249].map((ahead) => secondsUntilPlace(sorted, elapsed, ahead));
+    expect(waits.toSorted((a, b) => a - b)).toEqual(waits);
+    // 250 ends of 50 at a time: five rounds, of which the first has begun.
+    expect(waits[3]).toBeGreaterThan(45);
+    expect(waits[3]).toBeLessThan(70);
+  });
+
+  it('tells the wait and the whole', () => {
+    const queue = { ahead: 4, elapsed: [0, 0] };
+    const eta = etaOf('restore', 'volumes', progress({ samples: { any: Array(20).fill(10) }, queue }));
+    expect(eta).toEqual({ eta_seconds: 40, eta_p90_seconds: 40 });
+  });
+});
+
+test('never below a second, and the 90th percentile never below the median', () => {
+  const seconds = fc.double({ min: 0, max: 5_000, noNaN: true });
+  const made = fc.record({
+    step_seconds: seconds,
+    deadline_seconds: fc.double({ min: -10, max: 5_000, noNaN: true }),
+    samples: fc.option(fc.record({ any: fc.array(seconds, { maxLength: 50 }) })),
+    queue: fc.option(fc.record({ ahead: fc.nat(60), elapsed: fc.array(seconds, { maxLength: 20 }) })),
+  });
+  fc.assert(
+    fc.property(made, (some) => {
+      const { eta_seconds, eta_p90_seconds } = etaOf('restore', 'ready', progress(some));
+      expect(eta_seconds).toBeGreaterThanOrEqual(1);
+      expect(eta_p90_seconds).toBeGreaterThanOrEqual(eta_seconds);
+      expect(Number.isFinite(eta_p90_seconds)).toBe(true);
+    }),
+  );
+});
+
+test('starts of two classes whose mix shifts: each p90 covers, and telling them apart is worth it', () => {
+  const random = seeded(20_261_130);
+  const recent: Record<string, number[]> = { warm: [], pull: [] };
+  const everything: number[] = [];
+  const covered: Record<string, boolean[]> = { warm: [], pull: [] };
+  let lost = 0;
+  let lostByOne = 0;
+  for (let index = 0; index < 3_000; index += 1) {
+    const slow = random() < (index < 1_500 ? 0.3 : 0.7);
+    const which = slow ? 'pull' : 'warm';
+    const took = logNormal(random, slow ? SLOW : FAST);
+    const pod = { condensed: POD, start_class: slow ? ('pull' as const) : ('warm' as const), seconds: 1 };
+    const { eta_seconds, eta_p90_seconds } = etaOf('restore', 'ready', progress({ pod, samples: recent }));
+    if (index >= 200) {
+      covered[which]?.push(took <= eta_p90_seconds);
+      const sorted = everything.slice(0, 200).toSorted((a, b) => a - b);
+      lost += pinball(eta_seconds, took, 0.5) + pinball(eta_p90_seconds, took, 0.9);
+      lostByOne += pinball(quantile(sorted, 0.5), took, 0.5) + pinball(quantile(sorted, 0.9), took, 0.9);
+    }
+    recent[which] = [took, ...(recent[which] ?? [])].slice(0, 200);
+    everything.unshift(took);
+  }
+  for (const each of Object.values(covered)) {
+    const share = each.filter(Boolean).length / each.length;
+    expect(share).toBeGreaterThan(0.85);
+    expect(share).toBeLessThan(0.95);
+  }
+  expect(lost / lostByOne).toBeLessThan(0.7);
+});
+
+test('asked again while it lasts, before its class is known, it covers as well', () => {
+  const random = seeded(7);
+  const samples = Array.from({ length: 200 }, () => logNormal(random, random() < 0.3 ? SLOW : FAST));
+  const covered: boolean[] = [];
+  for (let index = 0; index < 2_000; index += 1) {
+    const took = logNormal(random, random() < 0.3 ? SLOW : FAST);
+    for (const asked of [0, 10, 25, 60]) {
+      if (took > asked) covered.push(took - asked <= quantile(leftOf(samples, asked), 0.9));
+    }
+  }
+  const share = covered.filter(Boolean).length / covered.length;
+  expect(share).toBeGreaterThan(0.85);
+  expect(share).toBeLessThan(0.95);
 });
 
 test.each([
@@ -28,3 +183,23 @@ test.each([
 ])('with %i s left, asking again after %i s', (eta_seconds, seconds) => {
   expect(retryAfterSeconds({ eta_seconds, eta_p90_seconds: 600 })).toBe(seconds);
 });
+
+const FAST = { p50: 12, p90: 16 };
+const SLOW = { p50: 70, p90: 95 };
+
+const pinball = (said: number, was: number, p: number): number =>
+  was > said ? p * (was - said) : (1 - p) * (said - was);
+
+function logNormal(random: () => number, { p50, p90 }: { p50: number; p90: number }): number {
+  const normal = Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+  return p50 * Math.exp((Math.log(p90 / p50) / 1.2816) * normal);
+}
+
+/** Park and Miller's generator. */
+function seeded(start: number): () => number {
+  let state = start;
+  return () => {
+    state = (state * 48_271) % 2_147_483_647;
+    return state / 2_147_483_647;
+  };
+}

@@ -44,8 +44,8 @@ const stepSchema = z.object({
 });
 
 const eta = {
-  eta_seconds: z.int().optional().meta({ description: 'median of the time that is left' }),
-  eta_p90_seconds: z.int().optional(),
+  eta_seconds: z.number().optional().meta({ description: 'median of the time that is left, to tenths' }),
+  eta_p90_seconds: z.number().optional(),
 };
 
 export const operationSchema = z
@@ -64,6 +64,7 @@ export const operationSchema = z
     finished_at: optionalTime,
     error: fault.optional(),
     ...eta,
+    queue_position: z.int().optional().meta({ description: 'while it waits for a place; 1 goes next' }),
     steps: z.array(stepSchema),
   })
   .meta({ id: 'Operation' });

@@ -1,4 +1,4 @@
-import { etaOf } from '../domain/eta.ts';
+import { etaOf, type Progress } from '../domain/eta.ts';
 import { IN_FLIGHT } from '../domain/states.ts';
 import type { InstanceRow, OperationError, OperationRow } from '../saga/rows.ts';
 import type { HistoryEntryShape, InstanceShape, OperationShape } from './schemas.ts';
@@ -58,10 +58,12 @@ export function instanceShape(row: InstanceRow, operationId: string | null): Ins
   };
 }
 
-/** `steps` are this operation's, in order. An ETA is given while it goes forward. */
-export function operationShape(row: OperationRow, steps: readonly StepRow[], now: Date): OperationShape {
-  const forward = isInFlight(row) && row.status !== 'undoing';
-  const since = steps.findLast(({ step }) => step === row.step)?.started_at ?? row.created_at;
+/** `steps` are this operation's, in order; `progress` is there while it goes forward, and makes its ETA. */
+export function operationShape(
+  row: OperationRow,
+  steps: readonly StepRow[],
+  progress: Progress | undefined,
+): OperationShape {
   return {
     operation_id: row.operation_id,
     subject: row.subject,
@@ -76,9 +78,15 @@ export function operationShape(row: OperationRow, steps: readonly StepRow[], now
     deadline_at: time(row.deadline_at),
     finished_at: maybeTime(row.finished_at),
     ...(row.error !== null && { error: faultShape(row.error) }),
-    ...(forward && etaOf(row.kind, row.step, (now.getTime() - since.getTime()) / 1000)),
+    ...(progress !== undefined && aheadOf(row, progress)),
     steps: steps.map(stepShape),
   };
+}
+
+/** Its ETA, and its place in the queue while it waits for one. */
+function aheadOf(row: OperationRow, progress: Progress) {
+  const position = progress.queue === null ? {} : { queue_position: progress.queue.ahead + 1 };
+  return { ...etaOf(row.kind, row.step, progress), ...position };
 }
 
 function stepShape(row: StepRow): OperationShape['steps'][number] {

@@ -1,4 +1,9 @@
+import { leftOf, quantile, spread } from './quantiles.ts';
+import { classNow, type SeenPod, type StartClass } from './start-class.ts';
 import type { OperationKind } from './states.ts';
+
+/** What the time of an operation hangs on: what its pod waits for, or a rebuild; `any` while nobody can tell. */
+export type EtaClass = StartClass | 'rebuild' | 'any';
 
 /** Seconds from the start of a step to the end of its operation. */
 interface Remaining {
@@ -10,7 +15,6 @@ interface Remaining {
 const LAST_STEPS: Readonly<Record<string, Remaining>> = {
   verify: { p50: 1, p90: 2 },
   register: { p50: 1, p90: 2 },
-  activate: { p50: 1, p90: 2 },
 };
 
 /**
@@ -24,7 +28,7 @@ const PRIORS: Readonly<
     whole: { p50: 20, p90: 30 },
     steps: { slot: { p50: 21, p90: 45 }, ...LAST_STEPS },
   },
-  restore: { whole: { p50: 12, p90: 18 }, steps: { fill: { p50: 40, p90: 90 }, ...LAST_STEPS } },
+  restore: { whole: { p50: 12, p90: 18 }, steps: LAST_STEPS },
   stage: { whole: { p50: 45, p90: 120 }, steps: { stop: { p50: 2, p90: 8 }, stopped: { p50: 2, p90: 8 } } },
   retire: { whole: { p50: 60, p90: 180 }, steps: { stop: { p50: 2, p90: 8 }, stopped: { p50: 2, p90: 8 } } },
   purge: { whole: { p50: 20, p90: 60 }, steps: {} },
@@ -35,24 +39,109 @@ const PRIORS: Readonly<
   grow: { whole: { p50: 5, p90: 15 }, steps: {} },
 };
 
+/** What a class adds to that: the image is 1.5 GB, a node takes minutes to come, a rebuild imports and starts twice. */
+const MORE: Readonly<Record<EtaClass, Remaining>> = {
+  any: { p50: 0, p90: 0 },
+  warm: { p50: 0, p90: 0 },
+  pull: { p50: 25, p90: 70 },
+  node: { p50: 70, p90: 150 },
+  rebuild: { p50: 40, p90: 100 },
+};
+
+/** Made-up samples that stand for the prior; each measured one takes the place of one of them. */
+const PRIOR_SAMPLES = 10;
+
+/** Where an operation stands: all that its ETA is made of. */
+export interface Progress {
+  /** Since its present step began. */
+  readonly step_seconds: number;
+  /** Until it would be given up: what comes later is no end. */
+  readonly deadline_seconds: number;
+  readonly rebuilds: boolean;
+  /** The pod that it has opened, as it was last seen. */
+  readonly pod: Omit<SeenPod, 'uid'> | null;
+  /** Seconds from this step to the end, of operations that succeeded, by class. */
+  readonly samples: Readonly<Record<string, readonly number[]>> | null;
+  /** While it waits for a place: how many go first, and how long each of those that hold one has had it. */
+  readonly queue: { readonly ahead: number; readonly elapsed: readonly number[] } | null;
+}
+
 export interface Eta {
   readonly eta_seconds: number;
   readonly eta_p90_seconds: number;
 }
 
+/** Kinds that start a pod: only their time depends on what it waits for. */
+const STARTS: ReadonlySet<OperationKind> = new Set(['create', 'restore', 'rebind']);
+
+/** The class of an operation as far as observations tell. */
+export function etaClass(kind: OperationKind, progress: Pick<Progress, 'rebuilds' | 'pod'>): EtaClass {
+  if (progress.rebuilds) return 'rebuild';
+  if (!STARTS.has(kind) || progress.pod === null) return 'any';
+  return classNow(progress.pod) ?? 'any';
+}
+
 /**
- * Remaining time of an operation that has been in `step` for `elapsedSeconds`: what the priors leave of it, in whole
- * seconds and never below 1. A step that is over its median is expected at the 90th percentile: having lasted this
- * long says that it is one of the slow ones.
+ * Median and 90th percentile of the time that is left, in seconds and tenths, never below 1: the rest of those of its
+ * class that lasted longer than it has by now, plus the wait for a place. Having lasted long says by itself that it is
+ * one of the slow ones.
  */
-export function etaOf(kind: OperationKind, step: string, elapsedSeconds: number): Eta {
-  const prior = PRIORS[kind].steps[step] ?? PRIORS[kind].whole;
-  const left = (seconds: number) => Math.max(1, Math.ceil(seconds - Math.max(0, elapsedSeconds)));
-  const p90 = left(prior.p90);
-  return { eta_seconds: elapsedSeconds < prior.p50 ? left(prior.p50) : p90, eta_p90_seconds: p90 };
+export function etaOf(kind: OperationKind, step: string, progress: Progress): Eta {
+  const which = etaClass(kind, progress);
+  const samples = withPrior(progress.samples?.[which] ?? [], priorOf(kind, step, which));
+  const { queue } = progress;
+  if (queue !== null) return behindQueue(samples, queue);
+  const left = leftOf(samples, Math.max(0, progress.step_seconds));
+  const latest = Math.max(1, progress.deadline_seconds);
+  return shown(Math.min(latest, quantile(left, 0.5)), Math.min(latest, quantile(left, 0.9)));
 }
 
 /** Seconds after which asking again is worth it: a third of the median, between 1 and 5. */
 export function retryAfterSeconds(eta: Eta): number {
   return Math.min(5, Math.max(1, Math.ceil(eta.eta_seconds / 3)));
 }
+
+function priorOf(kind: OperationKind, step: string, which: EtaClass): Remaining {
+  const { steps, whole } = PRIORS[kind];
+  const more = step in LAST_STEPS ? MORE.any : MORE[which];
+  const base = steps[step] ?? whole;
+  return { p50: base.p50 + more.p50, p90: base.p90 + more.p90 };
+}
+
+const withPrior = (samples: readonly number[], prior: Remaining): readonly number[] =>
+  samples.length >= PRIOR_SAMPLES ? samples : [...samples, ...spread(prior, PRIOR_SAMPLES - samples.length)];
+
+/** What a place is waited for, and then the whole of the operation. */
+function behindQueue(samples: readonly number[], { ahead, elapsed }: NonNullable<Progress['queue']>): Eta {
+  const sorted = samples.toSorted((a, b) => a - b);
+  const wait = secondsUntilPlace(sorted, elapsed, ahead);
+  const p50 = quantile(sorted, 0.5);
+  const p90 = quantile(sorted, 0.9);
+  // The spread of the wait: of as many ends as it waits for, shared by the places.
+  const sway = ((p90 - p50) * Math.sqrt(ahead + 1)) / Math.max(1, elapsed.length);
+  return shown(wait + p50, wait + p50 + Math.hypot(p90 - p50, sway));
+}
+
+/**
+ * Seconds until the `ahead + 1`-th place becomes free: those that hold one end as their time so far lets expect, those
+ * that go first take what they leave. Durations are drawn evenly from the samples (golden ratio), so that the answer
+ * does not jump.
+ */
+export function secondsUntilPlace(sorted: readonly number[], elapsed: readonly number[], ahead: number): number {
+  let drawn = 0;
+  const next = () => {
+    drawn += 1;
+    return (drawn * 0.618_033_988_75) % 1;
+  };
+  const ends = elapsed.map((seconds) => quantile(leftOf(sorted, seconds), next()));
+  for (let gone = 0; ; gone += 1) {
+    const first = ends.indexOf(Math.min(...ends));
+    const end = ends[first];
+    if (end === undefined) return 0;
+    if (gone >= ahead) return end;
+    ends[first] = end + quantile(sorted, next());
+  }
+}
+
+const shown = (p50: number, p90: number): Eta => ({ eta_seconds: tenths(p50), eta_p90_seconds: tenths(p90) });
+const tenths = (seconds: number): number => Math.max(1, Math.round(seconds * 10) / 10);

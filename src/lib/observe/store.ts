@@ -1,4 +1,5 @@
 import { isSettled, type Observation, type ObservationMessage, waitKey } from '../domain/observation.ts';
+import { type SeenPod, startClassOf } from '../domain/start-class.ts';
 import type { OperationKind } from '../domain/states.ts';
 import type { Sql } from '../ports.ts';
 import { type Change, changeOf, type StoredObservation, troubleOf } from './newer.ts';
@@ -27,7 +28,7 @@ export async function storeNewer(sql: Sql, message: ObservationMessage, epoch: n
   const changes = [...seen].flatMap(([key, each]) =>
     isNonEmpty(each) ? [changeOf(each, epoch, rows.get(key) ?? null)] : [],
   );
-  const written = await write(sql, changes, epoch);
+  const written = await write(sql, changes, rows, epoch);
   const versions = changes.flatMap(({ kind, name, current }): Version[] => {
     const version = written.get(waitKey(kind, name));
     if (current === null || version === undefined) return [];
@@ -36,13 +37,17 @@ export async function storeNewer(sql: Sql, message: ObservationMessage, epoch: n
   return { changes, versions };
 }
 
+/** A row with what a pod's start was seen to wait for. */
+type LockedRow = StoredObservation & SeenPod;
+
 const LOCK = `
-  select kind, name, uid, epoch, resource_version::text, deleted, condensed
+  select kind, name, uid, epoch, resource_version::text, deleted, condensed, start_class,
+         extract(epoch from clock_now() - seen_at)::float8 as seconds
     from observation
    where (kind, name) in (select kind, name from jsonb_to_recordset($1) as k (kind text, name text))
    order by kind, name for update`;
 
-async function lockRows(sql: Sql, keys: readonly object[]): Promise<ReadonlyMap<string, StoredObservation>> {
+async function lockRows(sql: Sql, keys: readonly object[]): Promise<ReadonlyMap<string, LockedRow>> {
   const wanted = JSON.stringify(keys);
   // A row to lock for what is seen for the first time (waiting operations make such placeholders too). Before the first
   // lock, so that handlers of the same objects meet in one order.
@@ -52,24 +57,33 @@ async function lockRows(sql: Sql, keys: readonly object[]): Promise<ReadonlyMap<
      on conflict do nothing`,
     [wanted],
   );
-  const rows = await sql.query<StoredObservation>(LOCK, [wanted]);
+  const rows = await sql.query<LockedRow>(LOCK, [wanted]);
   return new Map(rows.map((row) => [`${row.kind}/${row.name}`, row]));
 }
 
 const WRITE = `
   update observation o
      set uid = s.uid, epoch = $2, resource_version = s.resource_version, version = o.version + 1, deleted = s.deleted,
-         condensed = s.condensed, seen_at = clock_now(),
+         condensed = s.condensed, seen_at = clock_now(), start_class = s.start_class,
          waiting_since = case when s.troubled then
            case when s.same_trouble then coalesce(o.waiting_since, clock_now()) else clock_now() end end
     from jsonb_to_recordset($1) as s (kind text, name text, uid text, resource_version numeric, deleted boolean,
-                                      condensed jsonb, troubled boolean, same_trouble boolean)
+                                      condensed jsonb, start_class text, troubled boolean, same_trouble boolean)
    where o.kind = s.kind and o.name = s.name
   returning o.kind || '/' || o.name as wait_key, o.version`;
 
 /** Returns the new versions by wait key. */
-async function write(sql: Sql, changes: readonly Change[], epoch: number): Promise<ReadonlyMap<string, number>> {
-  const rows = changes.flatMap(({ current, sameTrouble }) => (current === null ? [] : [rowOf(current, sameTrouble)]));
+async function write(
+  sql: Sql,
+  changes: readonly Change[],
+  before: ReadonlyMap<string, LockedRow>,
+  epoch: number,
+): Promise<ReadonlyMap<string, number>> {
+  const rows = changes.flatMap(({ kind, name, current, sameTrouble }) => {
+    if (current === null) return [];
+    const start_class = startClassOf(before.get(waitKey(kind, name)) ?? null, current);
+    return [{ ...rowOf(current, sameTrouble), start_class }];
+  });
   if (rows.length === 0) return new Map();
   const written = await sql.query<{ wait_key: string; version: number }>(WRITE, [JSON.stringify(rows), epoch]);
   return new Map(written.map(({ wait_key, version }) => [wait_key, version]));

@@ -4,19 +4,21 @@ import { operationShape, type StepRow } from '../api/shapes.ts';
 import type { OperationKind, OperationStatus } from '../domain/states.ts';
 import { WarrenError } from '../errors.ts';
 import type { Sql } from '../ports.ts';
+import { progressOf } from '../saga/progress.ts';
 import type { OperationRow } from '../saga/rows.ts';
 
 /** @throws WarrenError operation_not_found, for an id that is no UUID too. */
-export async function getOperation(sql: Sql, operationId: string, now: Date): Promise<OperationShape> {
+export async function getOperation(sql: Sql, operationId: string): Promise<OperationShape> {
   const id = operationKey(operationId);
   const [row] = await sql.query<OperationRow>('select * from operation where operation_id = $1', [id]);
   if (row === undefined) throw operationNotFound(operationId);
-  return withSteps(sql, row, now);
+  return withSteps(sql, row);
 }
 
 /** The operation with its timeline. */
-export async function withSteps(sql: Sql, row: OperationRow, now: Date): Promise<OperationShape> {
-  return operationShape(row, await stepsOf(sql, [row.operation_id]), now);
+export async function withSteps(sql: Sql, row: OperationRow): Promise<OperationShape> {
+  const steps = await stepsOf(sql, [row.operation_id]);
+  return operationShape(row, steps, (await progressOf(sql, [row.operation_id])).get(row.operation_id));
 }
 
 /** An id in the form that PostgreSQL compares. @throws WarrenError operation_not_found when it is no UUID. */
@@ -41,7 +43,7 @@ export interface OperationFilter {
 }
 
 /** Newest first (their ids sort by time). @throws WarrenError invalid_request for a cursor of another list. */
-export async function listOperations(sql: Sql, filter: OperationFilter, now: Date): Promise<Page<OperationShape>> {
+export async function listOperations(sql: Sql, filter: OperationFilter): Promise<Page<OperationShape>> {
   const rows = await sql.query<OperationRow>(
     `select * from operation
       where ($1::text is null or status = $1)
@@ -50,18 +52,14 @@ export async function listOperations(sql: Sql, filter: OperationFilter, now: Dat
       order by operation_id desc limit $4`,
     [filter.status ?? null, filter.kind ?? null, keyOf(filter.cursor, UUID_KEY), filter.limit + 1],
   );
-  const steps = Map.groupBy(
-    await stepsOf(
-      sql,
-      rows.slice(0, filter.limit).map(({ operation_id }) => operation_id),
-    ),
-    ({ operation_id }) => operation_id,
-  );
+  const ids = rows.slice(0, filter.limit).map(({ operation_id }) => operation_id);
+  const steps = Map.groupBy(await stepsOf(sql, ids), ({ operation_id }) => operation_id);
+  const progress = await progressOf(sql, ids);
   return pageOf(
     rows,
     filter.limit,
     ({ operation_id }) => operation_id,
-    (row) => operationShape(row, steps.get(row.operation_id) ?? [], now),
+    (row) => operationShape(row, steps.get(row.operation_id) ?? [], progress.get(row.operation_id)),
   );
 }
 

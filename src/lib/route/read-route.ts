@@ -1,5 +1,7 @@
+import type { Progress } from '../domain/eta.ts';
 import type { DesiredState, ObservedState, OperationKind, OperationStatus } from '../domain/states.ts';
 import type { Sql } from '../ports.ts';
+import { PROGRESS } from '../saga/progress.ts';
 import type { OperationError } from '../saga/rows.ts';
 
 /** All that a route is made of: the user's instance, its slot's token source, and its operation. */
@@ -26,20 +28,20 @@ interface RouteOperation {
   readonly status: OperationStatus;
   readonly step: string;
   readonly error: OperationError | null;
-  /** Seconds since the present step began. */
-  readonly step_seconds: number;
+  /** While it goes forward, and when it was asked for. */
+  readonly progress: Progress | null;
 }
 
 /**
  * The user's live instance, otherwise the newest of the past. One statement for an active one, which is what gateways
  * ask for nearly always (planning its joins with the operation tripled the time); a second one reads the operation of
- * any other.
+ * any other; what its ETA is made of is read only for an answer that tells one.
  */
-export async function readRoute(sql: Sql, userId: string): Promise<RouteRow | null> {
+export async function readRoute(sql: Sql, userId: string, wants: 'eta' | 'no_eta'): Promise<RouteRow | null> {
   const [row] = await sql.query<Omit<RouteRow, 'operation'>>(INSTANCE, [userId]);
   if (row === undefined) return null;
   if (row.observed_state === 'active' && row.desired_state === 'active') return { ...row, operation: null };
-  const [operation] = await sql.query<RouteOperation>(OPERATION, [row.instance_id]);
+  const [operation] = await sql.query<RouteOperation>(OPERATION, [row.instance_id, wants === 'eta']);
   return { ...row, operation: operation ?? null };
 }
 
@@ -55,9 +57,7 @@ const INSTANCE = `
 
 const OPERATION = `
   select o.operation_id, o.kind, o.status, o.step, o.error,
-         extract(epoch from clock_now() - coalesce(
-           (select max(started_at) from operation_step where operation_id = o.operation_id and step = o.step),
-           o.created_at))::float8 as step_seconds
+         case when $2 and o.status in ('pending', 'running', 'waiting') then ${PROGRESS} end as progress
     from operation o
    where o.subject = $1
    order by (o.status in ('pending', 'running', 'waiting', 'undoing')) desc, o.operation_id desc

@@ -28,7 +28,7 @@ export function routeOf(row: RouteRow | null, userId: string, settings: RouteSet
   if (row === null || state === null) throw noRoute(row, userId);
   const { operation } = row;
   const inFlight = operation !== null && isInFlight(operation);
-  const forward = inFlight && operation.status !== 'undoing';
+  const progress = operation?.progress ?? null;
   const shape = { user_id: row.user_id, instance_id: row.instance_id, state };
   const operationId = operation !== null && (inFlight || state === 'failed') ? operation.operation_id : null;
   return {
@@ -37,7 +37,10 @@ export function routeOf(row: RouteRow | null, userId: string, settings: RouteSet
       endpoint: endpointOf(row, row.pod_ip, settings.address),
       token: deriveToken(settings.keys, tokenSource(row)),
     }),
-    ...(forward && state !== 'active' && etaOf(operation.kind, operation.step, operation.step_seconds)),
+    ...(operation !== null &&
+      progress !== null &&
+      state !== 'active' &&
+      etaOf(operation.kind, operation.step, progress)),
     ...(operationId !== null && { operation_id: operationId }),
     ...(state !== 'active' && { reason: reasonOf(row, state), next: nextOf(state) }),
   };

@@ -42,7 +42,8 @@ export async function wake(deps: WakeDeps, input: WakeInput, caller: Caller): Pr
   let mayCreate = input.create_if_absent;
   let mayWake = true;
   for (let pause = FIRST_LOOK_MS; ; pause = Math.min(NEXT_LOOK_MS, pause * 1.5)) {
-    const row = await readRoute(deps.db, input.user_id);
+    const isLast = deps.now() >= end;
+    const row = await readRoute(deps.db, input.user_id, isLast ? 'eta' : 'no_eta');
     if (mayCreate && isAbsent(row)) {
       // Once a call: a create that rolled back at once is the caller's to repeat.
       mayCreate = false;
@@ -58,9 +59,8 @@ export async function wake(deps: WakeDeps, input: WakeInput, caller: Caller): Pr
       continue;
     }
     if (!isOnItsWay(route)) return { status: 200, body: route, headers: { 'cache-control': 'no-store' } };
-    const left = end - deps.now();
-    if (left <= 0) return notYet(route, row);
-    await deps.sleep(Math.min(pause, left));
+    if (isLast) return notYet(route, row);
+    await deps.sleep(Math.max(0, Math.min(pause, end - deps.now())));
   }
 }
 

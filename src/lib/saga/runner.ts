@@ -11,6 +11,7 @@ import { loadObservation, loadSubject } from './context.ts';
 import { GUARD_LOOK_MS, guardHeld, guardsHolding } from './guard.ts';
 import { noteDetail, stepsStarted, takeLease } from './lease.ts';
 import { takePlace, wantsPlace } from './places.ts';
+import { learn } from './progress.ts';
 import type { Proof } from './proof.ts';
 import type { OperationRow } from './rows.ts';
 import { fail, type Outcome, type Saga, type Step, type StepContext } from './step.ts';
@@ -68,12 +69,20 @@ export async function runOperation(deps: RunnerDeps, operationId: string, budget
       const turn = await takeTurn(deps, operation, left);
       operation = turn.operation;
       await tell(deps, turn.tell);
-      if (!turn.goOn) return operation.status;
+      if (!turn.goOn) {
+        if (operation.status === 'succeeded') await learnFrom(deps, operation);
+        return operation.status;
+      }
     }
   } catch (error) {
     if (error instanceof LostLease) return 'lost_lease';
     throw error;
   }
+}
+
+/** What could not be learnt is no fault of the operation, which has ended. */
+async function learnFrom(deps: RunnerDeps, operation: OperationRow): Promise<void> {
+  await learn(deps.db, operation.operation_id).catch((error: unknown) => deps.onFault?.(error, operation));
 }
 
 interface Turn {
