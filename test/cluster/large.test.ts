@@ -16,7 +16,7 @@ const SIZE = 200 * MIB;
 /** What the issue allows for an archive of 4 GiB; nothing here grows with its size. */
 const MOST_MIB = 64;
 /** As the functions are to be run: a small young generation, or chunks that were read wait in it for a collection. */
-const YOUNG = '--max-semi-space-size=2';
+const YOUNG = '--max-semi-space-size=1';
 const TOKEN = 'its-own-token';
 const host = (n: number) => `127.8.${200 + n}.${(process.pid & 127) + 1}`;
 const script = (name: string) => join(import.meta.dirname, 'large', name);
@@ -90,7 +90,7 @@ test('200 MB: little memory, several functions, and every byte back', async () =
   const figures = JSON.parse(stdout);
   expect(figures.archive_mib).toBeGreaterThanOrEqual(200);
   expect(figures.measure.calls + figures.upload.calls).toBeGreaterThan(2);
-  expect(figures.grown_mib).toBeLessThanOrEqual(MOST_MIB);
+  expect(Math.max(figures.snapshot_mib, figures.restore_mib)).toBeLessThanOrEqual(MOST_MIB);
   const hashOf = (n: number, file: number) => {
     const path = join(folder, String(n), 'working', 'workspaces', 'default', `memory-${file}.bin`);
     return createHash('sha256').update(readFileSync(path)).digest('hex');

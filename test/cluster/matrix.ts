@@ -9,7 +9,7 @@ import type { Created } from './shapes.ts';
 const STEPS = {
   create: ['slot', 'pin', 'bind', 'ready', 'verify', 'register'],
   undo: ['register.undo', 'bind.undo'],
-  recycle: ['pod_gone', 'claims_gone', 'fresh'],
+  recycle: ['pod_gone', 'survey', 'claims_gone', 'volumes_gone', 'fresh'],
   rebind: ['pin', 'bind', 'ready', 'verify', 'activate'],
 } as const;
 const MOMENTS = ['before', 'effect', 'commit'] as const;

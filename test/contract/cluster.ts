@@ -4,7 +4,7 @@ import type { ClaimView, ClusterPort, PodView, ShardTemplate } from '../../src/l
 import { eventually } from './eventually.ts';
 
 /** What the suite needs of a cluster, real or fake. */
-export interface ClusterFixture {
+interface ClusterFixture {
   /** The port as each identity of deploy/ has it. */
   readonly step: ClusterPort;
   readonly recycle: ClusterPort;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { QueueName, QueuePort } from '../../src/lib/ports.ts';
 
-export interface QueueFixture {
+interface QueueFixture {
   readonly queue: QueuePort;
   /** Bodies that a consumer of the queue gets now, in any order; they are taken out. */
   readonly receive: (queue: QueueName) => Promise<string[]>;

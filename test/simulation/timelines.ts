@@ -5,7 +5,7 @@ import { must } from './violation.ts';
 const STEPS: Readonly<Record<string, readonly string[]>> = {
   create: ['slot', 'pin', 'bind', 'ready', 'verify', 'register'],
   rebind: ['pin', 'bind', 'ready', 'verify', 'activate'],
-  recycle: ['pod_gone', 'claims_gone', 'fresh'],
+  recycle: ['pod_gone', 'survey', 'claims_gone', 'volumes_gone', 'fresh'],
   warm_up: ['slot'],
   grow: ['apply', 'scale'],
 };

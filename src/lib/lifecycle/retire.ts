@@ -33,14 +33,14 @@ const begin: Step = {
  * Whether the assistant must be started (routed to by nobody) for its final snapshot: not when it runs, not when the
  * backup is waived, and not when no bind came since its last snapshot.
  */
-export function needsStart(context: StepContext, lastSnapshotAt: Date | null): boolean {
+function needsStart(context: StepContext, lastSnapshotAt: Date | null): boolean {
   const { instance, slot, operation } = context;
   if (instance === null || slot === null || slot.pod_uid !== null || isWaived(operation.input)) return false;
   if (slot.adopted_at === null) return false;
   return lastSnapshotAt === null || instance.bound_at === null || lastSnapshotAt < instance.bound_at;
 }
 
-export const isWaived = (input: Readonly<Record<string, unknown>>): boolean =>
+const isWaived = (input: Readonly<Record<string, unknown>>): boolean =>
   typeof input['waive_backup'] === 'string' && input['waive_backup'] !== '';
 
 /** Decides once; the steps of an unrouted start then know. */

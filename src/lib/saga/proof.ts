@@ -4,7 +4,7 @@ import type { ClusterPort, Sql } from '../ports.ts';
 export type Proof = { readonly ours: true } | { readonly ours: false; readonly code: string; readonly message: string };
 
 /** How old a proof may be when something is written outside; milliseconds. */
-export const PROOF_MAX_AGE_MS = 5_000;
+const PROOF_MAX_AGE_MS = 5_000;
 
 const HELP =
   'nothing outside is written until an operator runs `npm run adopt-cluster`, which shows the differences first';

@@ -104,7 +104,7 @@ export type Outcome =
     };
 
 /** What a step does outside: `additive` binds, registers, labels, grows; `subtractive` deletes or waits for a person when the guard has tripped. */
-export type Touch = 'nothing' | 'additive' | 'subtractive';
+type Touch = 'nothing' | 'additive' | 'subtractive';
 
 export interface Step {
   /** An API between releases: it stands in operation rows. */

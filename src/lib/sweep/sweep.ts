@@ -9,8 +9,8 @@ import { collectGarbage, findUnknown, retainSnapshots } from '../snapshot/index.
 import { repairDiscovery } from './discovery.ts';
 import { releaseNamedLease, takeNamedLease } from './lease.ts';
 import { turnMark } from './mark.ts';
-import { admitAll } from './places.ts';
 import { collectUntold } from './operations.ts';
+import { admitAll } from './places.ts';
 import { collectPurges } from './purges.ts';
 import { collectRebinds } from './rebinds.ts';
 import { clearStoppedShards } from './shards.ts';

@@ -2,10 +2,9 @@ import { pendingActions } from './controllers.ts';
 import { FakeCluster, type FakeIdentity, type Intercept } from './port.ts';
 import { FakeWorld, type WorldOptions } from './world.ts';
 
-export type { PendingAction } from './controllers.ts';
-export type { FakeClaim, FakePod, FakeSet, FakeVolume } from './objects.ts';
-export type { FakeIdentity, Intercept } from './port.ts';
-export { FakeWorld, type JournalEntry, type WorldFaults, type WorldOptions } from './world.ts';
+export type { FakeClaim, FakePod } from './objects.ts';
+export type { Intercept } from './port.ts';
+export { FakeWorld, type JournalEntry, type WorldOptions } from './world.ts';
 
 /**
  * A small API server with its controllers, without timers: nothing moves until step() or settle() is called.
