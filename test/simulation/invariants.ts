@@ -54,6 +54,9 @@ const SLOT_WAYS = new Set([
   'held→planned',
   'held→draining',
   'held→quarantined',
+  // A rebuild's undo, a restore from the slot, a release, a purge.
+  'quarantined→held',
+  'quarantined→draining',
 ]);
 const RECYCLE_WAYS = new Set(['draining→warm', 'draining→quarantined', 'planned→quarantined']);
 
@@ -72,9 +75,17 @@ export function judgeSlots(before: RegistryView, after: RegistryView, world: Fak
     must(slot.state !== 'planned' || slot.volumes === null, 'a planned slot has no volumes', () => key);
     if (was.state === 'draining' && slot.state === 'warm') judgeWarmAgain(was, slot, ledger);
     if (slot.volumes !== null && (was.volumes === null || way === 'draining→warm')) judgeFresh(slot, world, ledger);
-    if (was.adopted) must(slot.adopted && slot.state !== 'draining', 'invariant 3, adopted volumes stay', () => key);
+    if (was.adopted && !mayGo(slot, after, ledger)) {
+      must(slot.adopted && slot.state !== 'draining', 'invariant 3, adopted volumes stay', () => key);
+    }
     ledger.recorded(key, slot, tokenOfSlot(slot));
   }
+}
+
+/** Adopted volumes go for two reasons: the purge of the instance that they name, or a person who let the slot go. */
+export function mayGo(slot: SlotView, view: RegistryView, ledger: Ledger): boolean {
+  if (slot.state === 'warm' || ledger.released.has(slotKey(slot))) return true;
+  return view.instances.find(({ instance_id }) => instance_id === slot.instance_id)?.purging === true;
 }
 
 function judgeWarmAgain(was: SlotView, slot: SlotView, ledger: Ledger): void {
@@ -162,8 +173,10 @@ export function judgeOpenPods(view: RegistryView, world: FakeWorld): void {
   for (const pod of world.pods.values()) {
     if (pod.gated || pod.terminating) continue;
     const slot = view.slots.find((row) => slotKey(row) === pod.name);
+    // A quarantined slot may have kept its running pod: once it is drained, recycle takes that first, by its uid.
+    const goes = slot?.state === 'draining' && slot.adopted && slot.pod_uid === pod.uid;
     const owned =
-      slot?.instance_id === pod.labels['instance_id'] && ['held', 'quarantined'].includes(slot?.state ?? '');
+      slot?.instance_id === pod.labels['instance_id'] && (goes || ['held', 'quarantined'].includes(slot?.state ?? ''));
     must(
       owned,
       'invariant 6, an open pod has a live owner',
