@@ -29,8 +29,10 @@ function judgeParked(world: SimulatedWorld, view: RegistryView): void {
   for (const row of newest.values()) {
     if (row.status !== 'parked') continue;
     const instance = view.instances.find(({ instance_id }) => instance_id === row.instance_id);
-    const slot = view.slots.find((each) => row.subject === `slot:${each.shard_id}/${each.pod_index}`) ?? instance;
-    const meddled = slot !== undefined && world.judge.ledger.meddled.slots.has(slotKey(slot));
+    const slot = view.slots.find((each) => row.subject === `slot:${each.shard_id}/${each.pod_index}`);
+    const meddled =
+      (slot !== undefined && world.judge.ledger.meddled.slots.has(slotKey(slot))) ||
+      (instance !== undefined && wasMeddledWith(world, view, instance));
     must(meddled, 'a redrive ends what was parked', () => `${row.kind} of ${row.subject}: ${row.error?.message}`);
   }
 }

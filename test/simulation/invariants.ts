@@ -51,6 +51,8 @@ const SLOT_WAYS = new Set([
   'planned→warm',
   'planned→held',
   'warm→held',
+  // Held in between, by a rebuild that failed in the same run.
+  'warm→draining',
   'held→planned',
   'held→draining',
   'held→quarantined',
@@ -117,7 +119,8 @@ function judgeFresh(slot: SlotView, world: FakeWorld, ledger: Ledger): void {
 /** Active means: the bound pod, on the recorded volumes and no others, behind a token of its own. */
 export function judgeActive(before: RegistryView, view: RegistryView, world: FakeWorld, ledger: Ledger): void {
   for (const instance of view.instances) {
-    if (instance.observed_state !== 'active') continue;
+    // One that retires is observed as before, and nobody is sent there.
+    if (instance.observed_state !== 'active' || instance.desired_state === 'retired') continue;
     const slot = view.slots.find((row) => slotKey(row) === slotKey(instance));
     const pod = world.pods.get(slotKey(instance));
     const token = slot === undefined ? null : tokenOfSlot(slot);

@@ -67,7 +67,8 @@ export class Keepsakes {
       const slot = view.slots.find((row) => slotKey(row) === slotKey(instance));
       if (slot === undefined) continue;
       const was = before.instances.find(({ instance_id }) => instance_id === instance.instance_id);
-      if (instance.observed_state === 'active') this.#judgeActive(instance, slot, view);
+      if (instance.observed_state === 'active' && instance.desired_state !== 'retired')
+        this.#judgeActive(instance, slot, view);
       const ends = instance.observed_state === 'retired' && was?.observed_state !== 'retired';
       if (instance.activated && !instance.waived && (ends || (instance.purging && !was?.purging))) {
         this.#judgeLastWord(instance, slot);
