@@ -135,7 +135,8 @@ const compare: Step = {
   async run(context) {
     const before = context.operation.state.work;
     if (isLeft(context) || before === undefined) return done({ detail: 'not compared' });
-    if ((await workOf(context)).counters === before) return done({ detail: 'nothing was done since' });
+    if ((await workOf(context)).counters === before)
+      return done({ detail: 'nothing was done since', state: { final: true } });
     const takes = (context.operation.state.takes ?? 1) + 1;
     if (takes > MAX_TAKES) {
       return fail('assistant_busy', `work was done during each of ${MAX_TAKES} final snapshots`);

@@ -37,7 +37,7 @@ const begin: Step = {
 
 /**
  * Whether the assistant must be started (routed to by nobody) for its final snapshot: not when it runs, not when the
- * backup is waived, and not when no bind came since its last snapshot.
+ * backup is waived, and not when it was stopped right after a snapshot that it did nothing since, and not bound again.
  */
 async function needsStart(context: StepContext, lastSnapshotAt: Date | null): Promise<boolean> {
   const { instance, slot, operation } = context;
@@ -76,7 +76,8 @@ const decide: Step = {
   touches: 'nothing',
   async run(context) {
     const [row] = await context.sql.query<{ taken_at: Date }>(
-      'select max(created_at) as taken_at from snapshot where instance_id = $1',
+      `select max(s.created_at) as taken_at from snapshot s join operation o using (operation_id)
+        where s.instance_id = $1 and o.kind = 'stage' and o.status = 'succeeded' and (o.state ->> 'final')::boolean`,
       [context.operation.instance_id],
     );
     const starts = await needsStart(context, row?.taken_at ?? null);
