@@ -9,6 +9,7 @@ import { FOREIGN_MARK } from './faults.ts';
 import { judgeActive, judgeOpenPods, judgeOperations, judgeSlots, judgeUniqueness } from './invariants.ts';
 import { Keepsakes } from './keepsakes.ts';
 import { Ledger } from './ledger.ts';
+import { judgeLives } from './life-rules.ts';
 import { type RegistryView, readRegistry } from './registry-view.ts';
 import type { Trace } from './trace.ts';
 import { must, Violation } from './violation.ts';
@@ -121,6 +122,7 @@ export class Judge {
     if (view === before) return view;
     this.keepsakes.judge(before ?? view, view);
     judgeUniqueness(view);
+    judgeLives(before ?? view, view, clock.now);
     judgeSlots(before ?? view, view, kubernetes.world, this.ledger);
     judgeOperations(before ?? view, view, this.redriven);
     this.#judgeCancelled(view);

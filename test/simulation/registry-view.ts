@@ -60,6 +60,7 @@ export interface OperationView {
   readonly leased: boolean;
   readonly due_at: string;
   readonly created_at: string;
+  readonly wake_requested: boolean;
   readonly input: { readonly from?: string; readonly backup?: string };
   readonly state: { readonly left_slot?: string };
   readonly error: { readonly code: string; readonly message: string } | null;
@@ -79,7 +80,7 @@ const VIEW = `
          (select coalesce(json_agg(json_build_object(
             'operation_id', operation_id, 'subject', subject, 'instance_id', instance_id, 'kind', kind,
             'status', status, 'step', step, 'fence', fence, 'attempt', attempt, 'due_at', due_at, 'error', error,
-            'created_at', created_at, 'input', input, 'state', state,
+            'created_at', created_at, 'wake_requested', wake_requested, 'input', input, 'state', state,
             'leased', lease_until is not null and lease_until > $1::timestamptz)
             order by operation_id), '[]') from operation) as operations,
          (select coalesce(json_agg(json_build_object(
