@@ -8,10 +8,14 @@ export type LifeEvent =
   | { readonly do: 'restore'; readonly pick: number; readonly from: RestoreSource }
   | { readonly do: 'retire'; readonly pick: number; readonly grace: number; readonly waive: boolean }
   | Meeting
+  /** While a run stands right before that call something happens to its instance, and then it goes on. */
+  | { readonly do: 'amid'; readonly pick: number; readonly call: string; readonly at: number; readonly act: Amid }
   /** A person lets a quarantined slot go. */
   | { readonly do: 'release'; readonly pick: number; readonly waive: boolean }
   | { readonly do: 'hurry'; readonly rounds: number }
   | { readonly do: 'days'; readonly days: number };
+
+export type Amid = 'chat' | 'wake' | 'unretire';
 
 /** What meets an instance without a command. */
 export type Meeting =
@@ -39,6 +43,24 @@ export const lifeEvents = [
   },
   { weight: 12, arbitrary: fc.record({ do: only('wake'), pick }) },
   { weight: 10, arbitrary: fc.record({ do: only('chat'), pick, ms: fc.constantFrom(0, 0, 0, 2_000, 15_000) }) },
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      do: only('amid'),
+      pick,
+      call: fc.constantFrom(
+        'startBackup',
+        'exportRange',
+        'put',
+        'getRange',
+        'deleteBackups',
+        'getClaim',
+        'transaction',
+      ),
+      at: fc.nat(3),
+      act: fc.constantFrom<Amid>('chat', 'chat', 'wake', 'unretire'),
+    }),
+  },
   { weight: 2, arbitrary: fc.record({ do: only('cron'), pick }) },
   { weight: 5, arbitrary: fc.record({ do: only('lose'), pick, which: fc.integer({ min: 1, max: 7 }) }) },
   {

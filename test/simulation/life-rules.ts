@@ -37,9 +37,28 @@ export function judgeLives(before: RegistryView, view: RegistryView, now: number
     must(due <= now, 'invariant 3, a purge waits for the grace period', () => `${id} might come back until ${due}`);
   }
   for (const row of view.operations) {
+    if (row.kind === 'restore' && (row.status === 'rolled_back' || row.status === 'cancelled'))
+      judgeUndone(row, before, view);
     const was = before.operations.find(({ operation_id }) => operation_id === row.operation_id);
     if (row.kind === 'stage' && row.status === 'succeeded' && was?.status !== 'succeeded') judgeWoken(row, view);
   }
+}
+
+/** An undone rebuild leaves the instance where it was, with all that it had. */
+function judgeUndone(
+  { operation_id, instance_id, status, state }: OperationView,
+  before: RegistryView,
+  view: RegistryView,
+) {
+  const was = before.operations.find((row) => row.operation_id === operation_id);
+  const instance = view.instances.find((row) => row.instance_id === instance_id);
+  if (state.left_slot === undefined || instance === undefined || was?.status === status) return;
+  const slot = `${instance.shard_id}/${instance.pod_index}`;
+  must(
+    slot === state.left_slot,
+    'an undone rebuild goes back',
+    () => `${instance_id} is on ${slot}, it left ${state.left_slot}`,
+  );
 }
 
 /** A wake that was noted on a stage that could not be turned round any more: a restore follows in the same commit. */

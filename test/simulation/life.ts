@@ -37,6 +37,7 @@ export async function live(world: SimulatedWorld, event: LifeEvent, note: Note):
     return passDays(world, event.days);
   }
   if (event.do === 'release') return release(world, event, note);
+  if (event.do === 'amid') return amid(world, event, note);
   const instance = instanceOf(world, event);
   note(instance?.instance_id ?? 'nobody lives');
   if (instance === null) return;
@@ -56,20 +57,49 @@ export async function live(world: SimulatedWorld, event: LifeEvent, note: Note):
       return command(world, instance, retireCommand({ grace_days: event.grace, waive_backup, reason: 'schedule' }));
     }
     case 'unretire':
-      return ask(world, async () => {
-        const { operation, fresh } = await acceptUnretire(depsOf(world), instance.instance_id, CALLER);
-        return fresh ? operation : null;
-      });
+      return unretire(world, instance);
     case 'chat':
     case 'cron':
-    case 'lose': {
-      const slot = world.judge.view.slots.find((row) => slotKey(row) === slotKey(instance));
-      if (slot === undefined) return;
-      await world.judge.look();
-      world.trace.add(`   ${act(world, event, instance, slot)}`);
-      await world.judge.look();
-    }
+    case 'lose':
+      return meet(world, event, instance);
   }
+}
+
+async function amid(world: SimulatedWorld, event: Extract<LifeEvent, { do: 'amid' }>, note: Note): Promise<void> {
+  const next = world.mailbox.next();
+  if (next !== null) world.advance(Math.max(0, next - world.clock.now));
+  const { operations } = world.judge.view;
+  const told = world.mailbox.visible().flatMap((message) => {
+    if (message.queue === 'observations') return [];
+    const operation = operations.find(({ operation_id }) => operation_id === message.operation_id);
+    return operation?.instance_id == null ? [] : [{ message, id: operation.instance_id }];
+  });
+  const chosen = told[event.pick % Math.max(1, told.length)];
+  note(chosen?.id ?? 'no message');
+  if (chosen === undefined) return;
+  const before = new Set(world.parked);
+  await world.deliver(chosen.message, { mode: 'stall', at: event.at, call: event.call });
+  const instance = world.judge.view.instances.find(({ instance_id }) => instance_id === chosen.id);
+  const parked = world.parked.find((each) => !before.has(each));
+  if (parked === undefined || instance === undefined) return;
+  if (event.act === 'wake') await wakeUser(world, instance.user_id);
+  else if (event.act === 'unretire') await unretire(world, instance);
+  else await meet(world, { do: 'chat', pick: 0, ms: 0 }, instance);
+  if (world.parked.includes(parked)) await world.resume(parked, null);
+}
+
+function unretire(world: SimulatedWorld, instance: InstanceView): Promise<void> {
+  return ask(world, async () => {
+    const { operation, fresh } = await acceptUnretire(depsOf(world), instance.instance_id, CALLER);
+    return fresh ? operation : null;
+  });
+}
+
+async function meet(world: SimulatedWorld, event: Meeting, instance: InstanceView): Promise<void> {
+  const slot = world.judge.view.slots.find((row) => slotKey(row) === slotKey(instance));
+  if (slot === undefined) return;
+  world.trace.add(`   ${act(world, event, instance, slot)}`);
+  await world.judge.look();
 }
 
 function instanceOf(world: SimulatedWorld, event: LifeEvent): InstanceView | null {

@@ -24,6 +24,7 @@ export async function play(world: SimulatedWorld, event: Event): Promise<void> {
     case 'chat':
     case 'lose':
     case 'release':
+    case 'amid':
     case 'hurry':
     case 'days':
       return live(world, event, note);
