@@ -23,6 +23,7 @@ const SETTINGS = {
 /** From here on to the end of a stop nothing more is said: nobody is routed there, and no look could see it any more. */
 const ENDING = new Set(['compare_work', 'stopping', 'stop', 'stopped']);
 const DAY_MS = 86_400_000;
+const AMID_RUNS = 3;
 
 type Note = (what: string) => void;
 
@@ -66,6 +67,26 @@ export async function live(world: SimulatedWorld, event: LifeEvent, note: Note):
 }
 
 async function amid(world: SimulatedWorld, event: Extract<LifeEvent, { do: 'amid' }>, note: Note): Promise<void> {
+  note('');
+  const before = new Set(world.parked);
+  // A drain or a wait may lie before the call.
+  for (let run = 0; run < AMID_RUNS; run += 1) {
+    const chosen = nextOf(world, event.pick);
+    if (chosen === null) return;
+    await world.deliver(chosen.message, { mode: 'stall', at: event.at, call: event.call });
+    const parked = world.parked.find((each) => !before.has(each));
+    const instance = world.judge.view.instances.find(({ instance_id }) => instance_id === chosen.id);
+    if (parked === undefined || instance === undefined) continue;
+    if (event.act === 'wake') await wakeUser(world, instance.user_id);
+    else if (event.act === 'unretire') await unretire(world, instance);
+    else await meet(world, { do: 'chat', pick: 0, ms: 0 }, instance);
+    if (world.parked.includes(parked)) await world.resume(parked, null);
+    return;
+  }
+}
+
+/** The message of an instance's operation that is visible, or the next one to be, at its time. */
+function nextOf(world: SimulatedWorld, pick: number) {
   const next = world.mailbox.next();
   if (next !== null) world.advance(Math.max(0, next - world.clock.now));
   const { operations } = world.judge.view;
@@ -74,18 +95,7 @@ async function amid(world: SimulatedWorld, event: Extract<LifeEvent, { do: 'amid
     const operation = operations.find(({ operation_id }) => operation_id === message.operation_id);
     return operation?.instance_id == null ? [] : [{ message, id: operation.instance_id }];
   });
-  const chosen = told[event.pick % Math.max(1, told.length)];
-  note(chosen?.id ?? 'no message');
-  if (chosen === undefined) return;
-  const before = new Set(world.parked);
-  await world.deliver(chosen.message, { mode: 'stall', at: event.at, call: event.call });
-  const instance = world.judge.view.instances.find(({ instance_id }) => instance_id === chosen.id);
-  const parked = world.parked.find((each) => !before.has(each));
-  if (parked === undefined || instance === undefined) return;
-  if (event.act === 'wake') await wakeUser(world, instance.user_id);
-  else if (event.act === 'unretire') await unretire(world, instance);
-  else await meet(world, { do: 'chat', pick: 0, ms: 0 }, instance);
-  if (world.parked.includes(parked)) await world.resume(parked, null);
+  return told[pick % Math.max(1, told.length)] ?? null;
 }
 
 function unretire(world: SimulatedWorld, instance: InstanceView): Promise<void> {
