@@ -1,7 +1,8 @@
+import type { DesiredState } from '../domain/states.ts';
 import type { Sql } from '../ports.ts';
 import { appendHistory } from '../saga/history.ts';
 import { done, type Saga, type Step, type StepContext } from '../saga/step.ts';
-import { snapshotSteps } from './backup.ts';
+import { ifStill, snapshotSteps } from './backup.ts';
 import { bind, holding, pin, verify } from './bind.ts';
 import { drain } from './drain.ts';
 import { deregister, stop, stopped } from './leave.ts';
@@ -15,7 +16,7 @@ const begin: Step = {
   async run(context) {
     const { instance } = holding(context);
     return done({
-      state: { retires_from: instance.desired_state },
+      state: { retires_from: await wantedBefore(context) },
       commit: async (sql) => {
         await sql.query(
           `update instance_registry set desired_state = 'retired', revision = revision + 1, updated_at = clock_now()
@@ -29,15 +30,29 @@ const begin: Step = {
   },
 };
 
+/** What the instance was wanted to be: the retire that parked before this one still knows. */
+async function wantedBefore(context: StepContext): Promise<DesiredState> {
+  const { instance } = holding(context);
+  if (instance.desired_state !== 'retired') return instance.desired_state;
+  const [row] = await context.sql.query<{ wanted: DesiredState }>(
+    `select state ->> 'retires_from' as wanted from operation
+      where subject = $1 and kind = 'retire' and state ->> 'retires_from' in ('active', 'staged')
+      order by operation_id desc limit 1`,
+    [instance.instance_id],
+  );
+  return row?.wanted ?? instance.desired_state;
+}
+
 /**
  * Whether the assistant must be started (routed to by nobody) for its final snapshot: not when it runs, not when the
- * backup is waived, and not when no bind came since its last snapshot.
+ * backup is waived, and not when no bind came since the snapshot of the stage that stopped it. A snapshot taken on
+ * demand, or by a stage that was turned round, is not its last word: the assistant worked on after it.
  */
-function needsStart(context: StepContext, lastSnapshotAt: Date | null): boolean {
+function needsStart(context: StepContext, stagedSnapshotAt: Date | null): boolean {
   const { instance, slot, operation } = context;
   if (instance === null || slot === null || slot.pod_uid !== null || isWaived(operation.input)) return false;
   if (slot.adopted_at === null) return false;
-  return lastSnapshotAt === null || instance.bound_at === null || lastSnapshotAt < instance.bound_at;
+  return stagedSnapshotAt === null || instance.bound_at === null || stagedSnapshotAt <= instance.bound_at;
 }
 
 const isWaived = (input: Readonly<Record<string, unknown>>): boolean =>
@@ -49,7 +64,8 @@ const decide: Step = {
   touches: 'nothing',
   async run(context) {
     const [row] = await context.sql.query<{ taken_at: Date }>(
-      'select max(created_at) as taken_at from snapshot where instance_id = $1',
+      `select max(s.created_at) as taken_at from snapshot s join operation o using (operation_id)
+        where s.instance_id = $1 and o.kind = 'stage' and o.status = 'succeeded'`,
       [context.operation.instance_id],
     );
     const starts = needsStart(context, row?.taken_at ?? null);
@@ -83,7 +99,7 @@ export const retire: Saga = {
     ifStarting(ready),
     ifStarting(verify),
     ...snapshotSteps,
-    stop,
+    ifStill(stop),
     stopped(bury),
   ],
   undone: goBack,
