@@ -198,6 +198,26 @@ describe('release', () => {
   });
 });
 
+it('saves what a claim that is being deleted still holds: staged with a snapshot, rebuilt from it, its pod untouched', async () => {
+  const instance = await life.born('yang');
+  life.program(instance).chat('default', 'still there');
+  const pod = life.kubernetes.world.pods.get(podName(instance));
+  const claim = life.kubernetes.world.claims.get((await at(instance)).volumes?.[0]?.name ?? '');
+  if (claim === undefined) throw new Error('no claim');
+  life.kubernetes.world.deleteClaim(claim, 'outsider');
+  const stage = await accept(instance, stageCommand({ backup: 'required', force: false, reason: 'test' }));
+  await life.settle();
+  expect(await life.operation(stage)).toMatchObject({ status: 'parked', error: { code: 'claim_terminating' } });
+  const now = await restored(instance, 'snapshot');
+  expect(chats(now)).toEqual(['still there']);
+  expect(life.kubernetes.world.pods.get(podName(instance))).toMatchObject({ uid: pod?.uid, gated: false });
+  expect(await at(instance)).toMatchObject({ state: 'quarantined', pod_uid: pod?.uid });
+  // Released, the pod goes first, and with it the claim that waited for it.
+  await release(instance);
+  await life.settle();
+  expect(await at(instance)).toMatchObject({ state: 'warm' });
+});
+
 it('never deletes the pod of a quarantined slot', async () => {
   const { old } = await rebuilt('chen');
   const pod = life.kubernetes.world.pods.get(podName(old));
