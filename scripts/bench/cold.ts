@@ -36,15 +36,15 @@ function handlers(): [string, string][] {
   return Object.entries(file.functions).map(([name, { handler }]) => [name, handler.replace(/\.handler$/, '.ts')]);
 }
 
+/** What the packager's plugin takes and esbuild does not. */
+const PACKAGER_ONLY = new Set(['outputFileExtension', 'outputWorkFolder', 'outputBuildFolder', 'exclude', 'watch']);
+
 /** Bundles a function as serverless-esbuild does; returns what went in. */
 async function bundle(source: string, outfile: string): Promise<string[]> {
   const { default: optionsOf } = await import(pathToFileURL(join(root, 'esbuild.config.cjs')).href);
-  const {
-    outputFileExtension: _extension,
-    exclude: _exclude,
-    watch: _watch,
-    ...options
-  } = optionsOf({ processedInput: { commands: [] } });
+  const options = Object.fromEntries(
+    Object.entries(optionsOf({ processedInput: { commands: [] } })).filter(([name]) => !PACKAGER_ONLY.has(name)),
+  );
   const { metafile } = await build({ ...options, absWorkingDir: root, entryPoints: [source], outfile, metafile: true });
   return Object.keys(metafile?.inputs ?? {});
 }
@@ -61,6 +61,7 @@ const ENVIRONMENT = {
   WARREN_KUBE_TOKEN_RECYCLE: 'none',
   WARREN_KUBE_TOKEN_SWEEP: 'none',
   NACOS_URL: 'http://127.0.0.1:1',
+  WARREN_BUCKET: 'none',
   WARREN_MASTER_KEYS: `k1:${Buffer.alloc(32).toString('base64')}`,
   WARREN_JWT_SECRET: 'nothing is signed with this, 32 bytes',
 };
@@ -77,7 +78,7 @@ function importMs(file: string): number {
     env: { ...process.env, ...ENVIRONMENT },
     encoding: 'utf8',
   });
-  if (status !== 0) throw new Error(`${file} cannot be imported: ${stderr}`);
+  if (status !== 0) throw new Error(`${file} cannot be imported: ${stderr.slice(-600)}`);
   return Number(stdout.trim().split('\n').at(-1));
 }
 
@@ -103,8 +104,8 @@ for (const [name, source] of handlers()) measured.push(await measure(name, sourc
 const faults = measured
   .filter((each) => !WORKERS.has(each.function))
   .flatMap((each) => [
-    ...(each.import_ms > API_LIMIT_MS
-      ? [`${each.function} takes ${each.import_ms} ms to import, at most ${API_LIMIT_MS}`]
+    ...(each.best_ms > API_LIMIT_MS
+      ? [`${each.function} takes ${each.best_ms} ms to import, at most ${API_LIMIT_MS}`]
       : []),
     ...(each.kubernetes ? [`${each.function} contains the Kubernetes client`] : []),
   ]);

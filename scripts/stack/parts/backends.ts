@@ -22,7 +22,8 @@ const nacos: Part = {
   needs: [],
   address: nacosUrl,
   prepare: (context) => {
-    mkdirSync(join(context.layout.dir, 'nacos'), { recursive: true });
+    // What it unpacks (tomcat's folders, a native library of 14 MB) goes with the stack, killed or not.
+    mkdirSync(join(context.layout.dir, 'nacos', 'tmp'), { recursive: true });
   },
   launch: (context) => {
     const { nacos: built } = context.binaries;
@@ -45,6 +46,7 @@ const nacos: Part = {
         '-Dio.grpc.netty.shaded.io.netty.transport.noNative=true',
         '-Dnacos.standalone=true',
         `-Dnacos.home=${join(context.layout.dir, 'nacos')}`,
+        `-Djava.io.tmpdir=${join(context.layout.dir, 'nacos', 'tmp')}`,
         `-Dnacos.inetutils.ip-address=${HOST}`,
         '-cp',
         classPath.join(delimiter),
