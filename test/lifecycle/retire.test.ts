@@ -140,6 +140,15 @@ describe('the final snapshot has the last word', () => {
   });
 });
 
+it('a forced stage waits for no work, however careful its backup', async () => {
+  const instance = await life.born('forced');
+  life.program(instance).chat('default', 'long', 3_600_000);
+  const before = life.clock.now;
+  await ended(await accept(instance, stageCommand({ backup: 'required', force: true, reason: 'test' })));
+  // A drain ends at its bound; nothing waits once more after it.
+  expect(life.clock.now - before).toBeLessThan((life.command.limits.drain_max_seconds + 30) * 1000);
+});
+
 describe('a staged instance', () => {
   it('uses its last snapshot when nothing bound it since', async () => {
     const instance = await staged('asleep');

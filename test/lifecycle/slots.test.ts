@@ -168,6 +168,15 @@ describe('release', () => {
     await life.settle();
     expect((await at(old)).state).toBe('warm');
     expect((await at(now)).state).toBe('warm');
+    const drained = await life.db.query(
+      `select subject, before ->> 'state' as was from history where action = 'draining' and after ->> 'instance_id' = $1
+        order by 2`,
+      [now.instance_id],
+    );
+    expect(drained).toEqual([
+      { subject: `slot:${now.shard_id}/${now.pod_index}`, was: 'held' },
+      { subject: `slot:${old.shard_id}/${old.pod_index}`, was: 'quarantined' },
+    ]);
     const [proof] = await life.db.query<{ after: { slots: unknown[] } }>(
       `select after from history where subject = $1 and action = 'purged'`,
       [now.instance_id],

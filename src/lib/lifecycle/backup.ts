@@ -133,7 +133,7 @@ const LOOK_MS = 2_000;
 /**
  * Work done since the backup began (a cron run, a late chat) is in no snapshot yet: it is taken again. What runs now
  * shows in no counter before it ends (a cron run's time is that of its end), so its end is waited for, as long as a
- * drain may last.
+ * drain may last; a forced stage waits for nothing.
  */
 const compare: Step = {
   name: 'compare_work',
@@ -143,7 +143,8 @@ const compare: Step = {
     const work = await workOf(context);
     const since = context.operation.state.drain_since ?? context.now.toISOString();
     const lasted = context.now.getTime() - Date.parse(since);
-    if (work.running.length > 0 && lasted < context.limits.drain_max_seconds * 1000) {
+    const forced = context.operation.input['force'] === true;
+    if (!forced && work.running.length > 0 && lasted < context.limits.drain_max_seconds * 1000) {
       return { kind: 'look', after_ms: LOOK_MS, detail: work.running.join('; '), state: { drain_since: since } };
     }
     return (await takenAgain(context, work)) ?? done({ detail: 'nothing was done since' });
