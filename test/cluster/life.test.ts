@@ -80,6 +80,8 @@ describe.concurrent('a life that rests and comes back', () => {
       // The token under which it was filled opens nothing any more: the generation rose before its last restart.
       expect(now.token_generation).toBeGreaterThan(1);
       expect(await stack.version(route, route.token)).toBe(200);
+      // What is repaired is missed no longer: the guard counts disasters, not years.
+      expect(await stack.sql('select name from absence where name = any($1)', [namesOf(place)])).toEqual([]);
     },
   );
 
