@@ -11,7 +11,7 @@ export interface HistoryEntry {
 }
 
 /** A recorded volume as the registry has it. */
-export interface Volume {
+interface Volume {
   readonly name: string;
   readonly uid: string;
   readonly volume_name?: string;
