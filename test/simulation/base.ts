@@ -22,6 +22,8 @@ export const LIMITS: Limits = {
 export const SHARDS = 2;
 export const SLOTS_PER_SHARD = 3;
 export const USERS = ['lisi', '张三', 'a.b@example.com', '😀', 'wangwu'] as const;
+/** So many of them live in the schedules of the whole life: rebuilds need slots that are free. */
+export const LIVING = 3;
 /** Where every schedule's clock starts. */
 export const START = Date.UTC(2026, 0, 1);
 const MARK = 'mark-of-the-first-sweep';

@@ -1,7 +1,7 @@
 import type { FakeClaim, JournalEntry } from '../fakes/cluster/index.ts';
 import type { Actor } from './actor.ts';
 import type { Ledger } from './ledger.ts';
-import type { RegistryView, SlotView } from './registry-view.ts';
+import type { InstanceView, RegistryView, SlotView } from './registry-view.ts';
 import { must, Violation } from './violation.ts';
 
 type Entry<What extends JournalEntry['what']> = Extract<JournalEntry, { what: What }>;
@@ -73,13 +73,18 @@ function judgeClaim({ claim, by }: Entry<'claim-deleted'>, view: RegistryView, l
   must(slot !== undefined, rule, () => `claim ${claim.name} (${claim.uid}) is recorded by no slot`);
   if (slot === undefined) return;
   must(slot.state === 'draining' || slot.state === 'quarantined', rule, () => `slot ${slotKey(slot)} is ${slot.state}`);
-  must(!slot.adopted, rule, () => `slot ${slotKey(slot)} has adopted volumes, and no snapshot of them is known`);
+  const owner = view.instances.find(({ instance_id }) => instance_id === slot.instance_id);
+  const covered = ledger.released.has(slotKey(slot)) || (owner?.purging === true && isCovered(owner, view));
+  must(!slot.adopted || covered, rule, () => `slot ${slotKey(slot)} has adopted volumes, and nothing stands for them`);
   must(
     slot.pod_uid === null || !ledger.alive(slot.pod_uid),
     rule,
     () => `pod ${slot.pod_uid} of ${claim.name} is still there`,
   );
 }
+
+const isCovered = (owner: InstanceView, view: RegistryView): boolean =>
+  owner.waived || view.snapshots.some(({ object_key }) => object_key === owner.snapshot_ref);
 
 /** Invariant 7: nobody's pod is deleted over a claim that is known to be going away. */
 function judgePod(entry: Entry<'pod-deleted'>, actor: Actor, slot: SlotView): void {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { slotKey } from './effects.ts';
 import { stillOpen } from './quiescence.ts';
-import { OPEN, type RegistryView } from './registry-view.ts';
+import { type InstanceView, OPEN, type RegistryView, type SlotView } from './registry-view.ts';
 import { judgeTimelines } from './timelines.ts';
 import { must } from './violation.ts';
 import type { SimulatedWorld } from './world.ts';
@@ -29,8 +29,10 @@ function judgeParked(world: SimulatedWorld, view: RegistryView): void {
   for (const row of newest.values()) {
     if (row.status !== 'parked') continue;
     const instance = view.instances.find(({ instance_id }) => instance_id === row.instance_id);
-    const slot = view.slots.find((each) => row.subject === `slot:${each.shard_id}/${each.pod_index}`) ?? instance;
-    const meddled = slot !== undefined && world.judge.ledger.meddled.slots.has(slotKey(slot));
+    const slot = view.slots.find((each) => row.subject === `slot:${each.shard_id}/${each.pod_index}`);
+    const meddled =
+      (slot !== undefined && world.judge.ledger.meddled.slots.has(slotKey(slot))) ||
+      (instance !== undefined && wasMeddledWith(world, view, instance));
     must(meddled, 'a redrive ends what was parked', () => `${row.kind} of ${row.subject}: ${row.error?.message}`);
   }
 }
@@ -38,16 +40,38 @@ function judgeParked(world: SimulatedWorld, view: RegistryView): void {
 /** Live instances are active on a Ready pod, unless an operator or an outsider's doing stands in the way. */
 function judgeInstances(world: SimulatedWorld, view: RegistryView): void {
   for (const instance of view.instances) {
-    if (instance.observed_state === 'retired') continue;
+    if (instance.observed_state === 'retired') {
+      const kept = instance.holds_slot && !wasMeddledWith(world, view, instance);
+      const parked = view.operations.findLast(({ subject }) => subject === instance.instance_id)?.status === 'parked';
+      must(!kept || parked, 'what is retired is purged in the end', () => instance.instance_id);
+      continue;
+    }
     const key = slotKey(instance);
     const own = view.operations.filter((row) => row.subject === instance.instance_id);
-    if (own.at(-1)?.status === 'parked' || world.judge.ledger.meddled.slots.has(key)) continue;
+    if (own.at(-1)?.status === 'parked' || wasMeddledWith(world, view, instance)) continue;
     const pod = world.kubernetes.world.pods.get(key);
     const runs = instance.observed_state === 'active' && pod?.uid === instance.pod_uid && pod?.ready === true;
     must(runs, 'a live instance is active in the end', () => {
       return `${instance.instance_id} is ${instance.observed_state} (${instance.observed_reason}), pod ${instance.pod_uid}; there is ${pod?.uid}`;
     });
   }
+}
+
+/** An outsider was at its slot, or at one that it left: with nothing to rebuild it from it stays as it is. */
+function wasMeddledWith(world: SimulatedWorld, view: RegistryView, instance: InstanceView): boolean {
+  const { slots } = world.judge.ledger.meddled;
+  const kept = view.slots.filter((row) => row.instance_id === instance.instance_id).map(slotKey);
+  return [slotKey(instance), ...kept].some((key) => slots.has(key));
+}
+
+/** Why a slot that nobody meddled with is quarantined: a restore left it, and nobody let it go. */
+function wasLeft(slot: SlotView, view: RegistryView): boolean {
+  const ref = `${slot.shard_id}/${slot.pod_index}`;
+  const instance = view.instances.find(({ instance_id }) => instance_id === slot.instance_id);
+  const lives = instance !== undefined && instance.observed_state !== 'retired';
+  return (
+    slot.adopted && lives && view.operations.some(({ kind, state }) => kind === 'restore' && state.left_slot === ref)
+  );
 }
 
 function judgeSlotsAtRest(world: SimulatedWorld, view: RegistryView): void {
@@ -60,7 +84,11 @@ function judgeSlotsAtRest(world: SimulatedWorld, view: RegistryView): void {
       const parked = view.operations.some((row) => row.subject === subject && row.status === 'parked');
       must(parked, 'a draining slot is recycled, or its recycle is parked', () => key);
     }
-    must(slot.state !== 'quarantined' || meddled, 'a slot is quarantined for a reason', () => key);
+    must(
+      slot.state !== 'quarantined' || meddled || wasLeft(slot, view),
+      'a slot is quarantined for a reason',
+      () => key,
+    );
     if (slot.state !== 'warm' || meddled) continue;
     must(pods.get(key)?.gated === true, 'a warm slot has a gated pod', () => key);
     for (const { name, uid } of slot.volumes ?? []) {
@@ -73,7 +101,7 @@ function judgeSlotsAtRest(world: SimulatedWorld, view: RegistryView): void {
 
 /** Discovery lists the active instances and nobody else. */
 function judgeDiscovery(world: SimulatedWorld, view: RegistryView): void {
-  const active = view.instances.filter(({ observed_state }) => observed_state === 'active');
+  const active = view.instances.filter((row) => row.observed_state === 'active' && row.desired_state === 'active');
   // One whose rebind pauses between tries stays listed: it is to come back under the same name.
   const pausing = new Set(view.operations.flatMap((row) => (OPEN.has(row.status) ? (row.instance_id ?? []) : [])));
   const wanted = active.map((row) => `${row.pod_dns} ${row.user_id} ${row.instance_id}`).sort();

@@ -1,10 +1,12 @@
 import fc from 'fast-check';
 import type { Mishap } from './actor.ts';
-import { USERS } from './base.ts';
+import { LIVING, USERS } from './base.ts';
 import { FAULTS, type Fault } from './faults.ts';
+import { type LifeEvent, lifeEvents } from './life-events.ts';
 
 /** One thing that happens. `pick` chooses among what there is, modulo its number. */
 export type Event =
+  | LifeEvent
   | { readonly do: 'create'; readonly user: number }
   | { readonly do: 'cancel' | 'redrive'; readonly pick: number }
   /** A message that is visible (or the next one to be, at its time) goes to its function. */
@@ -45,18 +47,39 @@ const call = fc.constantFrom(
   'send',
 );
 
-const mishap: fc.Arbitrary<Mishap | null> = fc.oneof(
-  { weight: 1, arbitrary: fc.constant(null) },
-  { weight: 2, arbitrary: fc.record({ mode, at: fc.oneof(fc.nat(8), fc.nat(40)), call: fc.constant(null) }) },
-  { weight: 2, arbitrary: fc.record({ mode, at: fc.constantFrom(0, 0, 0, 1, 2), call }) },
+const lifeCall = fc.constantFrom(
+  'openGate',
+  'deletePod',
+  'deletePod',
+  'deleteClaim',
+  'version',
+  'register',
+  'deregister',
+  'startBackup',
+  'exportRange',
+  'importArchive',
+  'importArchive',
+  'restoreBackup',
+  'restoreBackup',
+  'agents',
+  'put',
+  'getRange',
+  'transaction',
 );
+
+const mishapAt = (call: fc.Arbitrary<string>): fc.Arbitrary<Mishap | null> =>
+  fc.oneof(
+    { weight: 1, arbitrary: fc.constant(null) },
+    { weight: 2, arbitrary: fc.record({ mode, at: fc.oneof(fc.nat(8), fc.nat(40)), call: fc.constant(null) }) },
+    { weight: 2, arbitrary: fc.record({ mode, at: fc.constantFrom(0, 0, 0, 1, 2), call }) },
+  );
 
 const one = (does: 'cancel' | 'redrive' | 'repeat' | 'drop' | 'evict' | 'swap' | 'label' | 'use') =>
   fc.record({ do: fc.constant(does), pick });
 
 /** How often each thing happens: the usual much, the outsider seldom. */
-const event: fc.Arbitrary<Event> = fc.oneof(
-  { weight: 8, arbitrary: fc.record({ do: fc.constant('create' as const), user: fc.nat(USERS.length - 1) }) },
+const usual = (users: number, mishap: fc.Arbitrary<Mishap | null>) => [
+  { weight: 8, arbitrary: fc.record({ do: fc.constant('create' as const), user: fc.nat(users - 1) }) },
   { weight: 18, arbitrary: fc.record({ do: fc.constant('deliver' as const), pick, mishap }) },
   { weight: 7, arbitrary: fc.record({ do: fc.constant('resume' as const), pick, mishap }) },
   { weight: 5, arbitrary: fc.record({ do: fc.constant('overtake' as const), pick, cancel: fc.boolean() }) },
@@ -80,18 +103,36 @@ const event: fc.Arbitrary<Event> = fc.oneof(
     weight: 4,
     arbitrary: fc.record({ do: fc.constant('fault' as const), fault: fc.constantFrom(...FAULTS), pick, seconds }),
   },
+];
+
+/** Births only, crowded; or the whole life of a few. */
+const birth: fc.Arbitrary<Event> = fc.oneof(...usual(USERS.length, mishapAt(call)));
+const life: fc.Arbitrary<Event> = fc.oneof(
+  ...usual(LIVING, mishapAt(lifeCall)),
+  ...lifeEvents.map(({ weight, arbitrary }) => ({ weight: 2 * weight, arbitrary })),
 );
 
 export interface Schedule {
   /** Of the jitter and ids that Warren draws. */
   readonly entropy: number;
+  /** So many users have their assistant before it begins. */
+  readonly born: number;
   readonly events: readonly Event[];
 }
 
-export const schedule: fc.Arbitrary<Schedule> = fc.record({
+const eventsOf = (event: fc.Arbitrary<Event>) => fc.array(event, { minLength: 8, maxLength: 40, size: 'max' });
+
+const births: fc.Arbitrary<Schedule> = fc.record({ entropy: fc.nat(), born: fc.constant(0), events: eventsOf(birth) });
+const lives: fc.Arbitrary<Schedule> = fc.record({
   entropy: fc.nat(),
-  events: fc.array(event, { minLength: 8, maxLength: 40, size: 'max' }),
+  born: fc.constantFrom(1, 1, 2),
+  events: eventsOf(life),
 });
+
+export const schedule: fc.Arbitrary<Schedule> = fc.oneof(
+  { weight: 2, arbitrary: births },
+  { weight: 3, arbitrary: lives },
+);
 
 export const textOf = (each: Event): string =>
   Object.entries(each)

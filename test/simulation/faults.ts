@@ -2,6 +2,7 @@ import { podName, shardIdOf } from '../../src/lib/domain/names.ts';
 import type { FakeAssistants } from '../fakes/assistant.ts';
 import type { FakeKubernetes } from '../fakes/cluster/index.ts';
 import type { FakeDiscovery } from '../fakes/discovery.ts';
+import type { FakeObjectStore } from '../fakes/object-store.ts';
 import type { FakeEvents } from '../fakes/queue.ts';
 import { SHARDS, SLOTS_PER_SHARD } from './base.ts';
 import type { Mailbox } from './mailbox.ts';
@@ -17,6 +18,10 @@ export const FAULTS = [
   'admission',
   'stale-secret',
   'mark',
+  'store',
+  'spoil',
+  'damage',
+  'broken-backup',
 ] as const;
 export type Fault = (typeof FAULTS)[number];
 
@@ -29,6 +34,7 @@ interface Troubled {
   readonly discovery: FakeDiscovery;
   readonly assistants: FakeAssistants;
   readonly events: FakeEvents;
+  readonly store: FakeObjectStore;
   readonly mailbox: Mailbox;
 }
 
@@ -59,7 +65,7 @@ export class Faults {
   }
 
   #set(fault: Fault, pick: number): () => void {
-    const { kubernetes, discovery, assistants, events, mailbox } = this.#world;
+    const { kubernetes, discovery, assistants, events, mailbox, store } = this.#world;
     const trouble = kubernetes.world.faults;
     const shardId = shardIdOf(pick % SHARDS);
     const pod = podName({ shard_id: shardId, pod_index: Math.floor(pick / SHARDS) % SLOTS_PER_SHARD });
@@ -74,6 +80,23 @@ export class Faults {
         return lasting(mailbox);
       case 'events':
         return lasting(events);
+      case 'store':
+        return lasting(store);
+      case 'spoil':
+        // What is stored from now on is short of a byte, or has another one.
+        store.spoil =
+          pick % 2 === 0 ? (bytes) => bytes.subarray(1) : (bytes) => Buffer.from(bytes.map((byte) => byte ^ 1));
+        return () => {
+          store.spoil = null;
+        };
+      case 'damage':
+        assistants.faults.damage = (zip) => zip.subarray(0, Math.max(1, zip.length - 7));
+        return () => {
+          assistants.faults.damage = null;
+        };
+      case 'broken-backup':
+        assistants.faults.brokenBackups.add(pod);
+        return () => assistants.faults.brokenBackups.delete(pod);
       case 'image':
         trouble.imagePull.set(pod, 'Back-off pulling image "example.com/none:v1"');
         return () => trouble.imagePull.delete(pod);

@@ -51,9 +51,14 @@ const SLOT_WAYS = new Set([
   'planned→warm',
   'planned→held',
   'warm→held',
+  // Held in between, by a rebuild that failed in the same run.
+  'warm→draining',
   'held→planned',
   'held→draining',
   'held→quarantined',
+  // A rebuild's undo, a restore from the slot, a release, a purge.
+  'quarantined→held',
+  'quarantined→draining',
 ]);
 const RECYCLE_WAYS = new Set(['draining→warm', 'draining→quarantined', 'planned→quarantined']);
 
@@ -72,9 +77,17 @@ export function judgeSlots(before: RegistryView, after: RegistryView, world: Fak
     must(slot.state !== 'planned' || slot.volumes === null, 'a planned slot has no volumes', () => key);
     if (was.state === 'draining' && slot.state === 'warm') judgeWarmAgain(was, slot, ledger);
     if (slot.volumes !== null && (was.volumes === null || way === 'draining→warm')) judgeFresh(slot, world, ledger);
-    if (was.adopted) must(slot.adopted && slot.state !== 'draining', 'invariant 3, adopted volumes stay', () => key);
+    if (was.adopted && !mayGo(slot, after, ledger)) {
+      must(slot.adopted && slot.state !== 'draining', 'invariant 3, adopted volumes stay', () => key);
+    }
     ledger.recorded(key, slot, tokenOfSlot(slot));
   }
+}
+
+/** Adopted volumes go for two reasons: the purge of the instance that they name, or a person who let the slot go. */
+export function mayGo(slot: SlotView, view: RegistryView, ledger: Ledger): boolean {
+  if (slot.state === 'warm' || ledger.released.has(slotKey(slot))) return true;
+  return view.instances.find(({ instance_id }) => instance_id === slot.instance_id)?.purging === true;
 }
 
 function judgeWarmAgain(was: SlotView, slot: SlotView, ledger: Ledger): void {
@@ -106,7 +119,8 @@ function judgeFresh(slot: SlotView, world: FakeWorld, ledger: Ledger): void {
 /** Active means: the bound pod, on the recorded volumes and no others, behind a token of its own. */
 export function judgeActive(before: RegistryView, view: RegistryView, world: FakeWorld, ledger: Ledger): void {
   for (const instance of view.instances) {
-    if (instance.observed_state !== 'active') continue;
+    // One that retires is observed as before, and nobody is sent there.
+    if (instance.observed_state !== 'active' || instance.desired_state === 'retired') continue;
     const slot = view.slots.find((row) => slotKey(row) === slotKey(instance));
     const pod = world.pods.get(slotKey(instance));
     const token = slot === undefined ? null : tokenOfSlot(slot);
@@ -162,8 +176,10 @@ export function judgeOpenPods(view: RegistryView, world: FakeWorld): void {
   for (const pod of world.pods.values()) {
     if (pod.gated || pod.terminating) continue;
     const slot = view.slots.find((row) => slotKey(row) === pod.name);
+    // A quarantined slot may have kept its running pod: once it is drained, recycle takes that first, by its uid.
+    const goes = slot?.state === 'draining' && slot.adopted && slot.pod_uid === pod.uid;
     const owned =
-      slot?.instance_id === pod.labels['instance_id'] && ['held', 'quarantined'].includes(slot?.state ?? '');
+      slot?.instance_id === pod.labels['instance_id'] && (goes || ['held', 'quarantined'].includes(slot?.state ?? ''));
     must(
       owned,
       'invariant 6, an open pod has a live owner',

@@ -1,11 +1,15 @@
 import { OutsideError } from '../../src/lib/errors.ts';
+import type { FakeAssistants } from '../fakes/assistant.ts';
 import type { FakeWorld } from '../fakes/cluster/index.ts';
+import type { FakeObjectStore } from '../fakes/object-store.ts';
 import type { Actor } from './actor.ts';
 import type { SimulatedDatabase } from './database.ts';
 import { judgeEffect } from './effects.ts';
 import { FOREIGN_MARK } from './faults.ts';
 import { judgeActive, judgeOpenPods, judgeOperations, judgeSlots, judgeUniqueness } from './invariants.ts';
+import { Keepsakes } from './keepsakes.ts';
 import { Ledger } from './ledger.ts';
+import { judgeLives } from './life-rules.ts';
 import { type RegistryView, readRegistry } from './registry-view.ts';
 import type { Trace } from './trace.ts';
 import { must, Violation } from './violation.ts';
@@ -14,12 +18,16 @@ interface Judged {
   readonly db: SimulatedDatabase;
   readonly clock: { readonly now: number };
   readonly kubernetes: { readonly world: FakeWorld };
+  readonly assistants: FakeAssistants;
+  readonly store: FakeObjectStore;
   readonly trace: Trace;
 }
 
 /** Watches a schedule: every effect as it happens, the whole state after every event. Throws Violation. */
 export class Judge {
   readonly ledger: Ledger;
+  /** What the users' assistants hold. */
+  readonly keepsakes: Keepsakes;
   readonly #world: Judged;
   #view: RegistryView | null = null;
   #transactions = -1;
@@ -32,6 +40,7 @@ export class Judge {
   constructor(world: Judged) {
     this.#world = world;
     this.ledger = new Ledger(world.kubernetes.world);
+    this.keepsakes = new Keepsakes(world, this.ledger);
     this.#journal = world.kubernetes.world.journal.length;
   }
 
@@ -111,7 +120,9 @@ export class Judge {
     judgeOpenPods(view, kubernetes.world);
     judgeActive(before ?? view, view, kubernetes.world, this.ledger);
     if (view === before) return view;
+    this.keepsakes.judge(before ?? view, view);
     judgeUniqueness(view);
+    judgeLives(before ?? view, view, clock.now);
     judgeSlots(before ?? view, view, kubernetes.world, this.ledger);
     judgeOperations(before ?? view, view, this.redriven);
     this.#judgeCancelled(view);

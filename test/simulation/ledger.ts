@@ -27,6 +27,10 @@ export class Ledger {
   readonly #tokens = new Map<string, Set<string>>();
   readonly #owners = new Map<string, string>();
 
+  /** Slots that a person let go, and tokens under which an assistant was filled from a snapshot. */
+  readonly released = new Set<string>();
+  readonly filling = new Set<string>();
+
   readonly #world: FakeWorld;
 
   constructor(world: FakeWorld) {

@@ -1,4 +1,5 @@
 import type { FakeClaim, FakeWorld } from '../fakes/cluster/index.ts';
+import type { SlotView } from './registry-view.ts';
 import type { SimulatedWorld } from './world.ts';
 
 /** Takes a running pod away, as an eviction does. Returns its name; null when none runs. */
@@ -57,6 +58,20 @@ function claimAt(cluster: FakeWorld, pick: number): FakeClaim | null {
   const theirs = starting.flatMap((pod) => cluster.claimsOf(pod));
   const claims = pick % 2 === 1 && theirs.length > 0 ? theirs : [...cluster.claims.values()];
   return claims[Math.floor(pick / 2) % Math.max(1, claims.length)] ?? null;
+}
+
+/** Deletes claims of the slot that an instance holds: one, some or all. Its volumes are lost to it. */
+export function loseClaims(world: SimulatedWorld, slot: SlotView, which: number): string {
+  const cluster = world.kubernetes.world;
+  const lost = (slot.volumes ?? []).flatMap(({ name, uid }, n) => {
+    const claim = cluster.claims.get(name);
+    return ((which >> n) & 1) === 1 && claim?.uid === uid && !claim.terminating ? [claim] : [];
+  });
+  for (const claim of lost) {
+    meddle(world, claim);
+    cluster.deleteClaim(claim, 'outsider');
+  }
+  return lost.map(({ name }) => name).join(', ') || 'no claim is there';
 }
 
 function meddle(world: SimulatedWorld, claim: FakeClaim): void {

@@ -1,10 +1,9 @@
-import { WarrenError } from '../../src/lib/errors.ts';
 import { acceptCreate } from '../../src/lib/lifecycle/accept-create.ts';
 import { cancelOperation, redriveOperation } from '../../src/lib/saga/commands.ts';
 import type { OperationRow } from '../../src/lib/saga/rows.ts';
-import { tell } from '../../src/lib/saga/tell.ts';
 import { LIMITS, USERS } from './base.ts';
 import { type Event, textOf } from './events.ts';
+import { ask as command, live } from './life.ts';
 import { evict, labelClaim, swapClaim, useClaim } from './outsider.ts';
 import { IN_FLIGHT } from './registry-view.ts';
 import type { SimulatedWorld } from './world.ts';
@@ -15,6 +14,19 @@ const CALLER = { actor: 'schedule', role: 'operator' };
 export async function play(world: SimulatedWorld, event: Event): Promise<void> {
   const note = (what: string) => world.trace.add(`${textOf(event)}${what === '' ? '' : `: ${what}`}`);
   switch (event.do) {
+    case 'stage':
+    case 'wake':
+    case 'unretire':
+    case 'snapshot':
+    case 'cron':
+    case 'restore':
+    case 'retire':
+    case 'chat':
+    case 'lose':
+    case 'release':
+    case 'hurry':
+    case 'days':
+      return live(world, event, note);
     case 'create':
       note(USERS[event.user] ?? '');
       return create(world, USERS[event.user] ?? 'lisi');
@@ -195,21 +207,6 @@ export async function redriveOne(world: SimulatedWorld, operationId: string): Pr
     const { operation } = await redriveOperation({ db: world.db, limits: LIMITS }, operationId, CALLER);
     return operation;
   });
-}
-
-/** What a person asks: refusals are answers; the queue is told after the commit. */
-async function command(
-  world: SimulatedWorld,
-  work: () => Promise<Parameters<typeof tell>[1][number] | null>,
-): Promise<void> {
-  try {
-    const operation = await work();
-    if (operation !== null) await tell({ db: world.db, queue: world.mailbox }, [operation]);
-  } catch (error) {
-    if (!(error instanceof WarrenError)) throw error;
-    world.trace.add(`   refused: ${error.code}`);
-  }
-  await world.judge.look();
 }
 
 function at<T>(list: readonly T[], pick: number): T | null {

@@ -1,4 +1,6 @@
+import { LIMITS } from './base.ts';
 import { slotKey } from './effects.ts';
+import { passDays, wakeUser } from './life.ts';
 import { flow, redriveOne } from './play.ts';
 import { OPEN, type OperationView } from './registry-view.ts';
 import { Violation } from './violation.ts';
@@ -21,9 +23,26 @@ export async function comeToRest(world: SimulatedWorld): Promise<void> {
     await run(world);
   }
   const parked = world.judge.view.operations.filter(({ status }) => status === 'parked');
-  if (parked.length === 0) return;
-  world.trace.add('--- an operator lets go on what is parked');
-  for (const { operation_id } of parked) await redriveOne(world, operation_id);
+  if (parked.length > 0) {
+    world.trace.add('--- an operator lets go on what is parked');
+    for (const { operation_id } of parked) await redriveOne(world, operation_id);
+    await run(world);
+  }
+  await comeBack(world);
+}
+
+/** Whoever rests is woken by its user, and what is retired is purged: nothing is lost by having waited. */
+async function comeBack(world: SimulatedWorld): Promise<void> {
+  const { instances } = world.judge.view;
+  const resting = instances.filter(({ desired_state }) => desired_state === 'staged');
+  if (resting.length > 0) {
+    world.trace.add('--- all come back');
+    for (const { user_id } of resting) await wakeUser(world, user_id);
+    await run(world);
+  }
+  if (!instances.some((row) => row.observed_state === 'retired' && row.holds_slot)) return;
+  world.trace.add('--- all grace periods pass');
+  await passDays(world, LIMITS.grace_days + 1);
   await run(world);
 }
 

@@ -5,6 +5,15 @@ export interface RegistryView {
   readonly instances: readonly InstanceView[];
   readonly slots: readonly SlotView[];
   readonly operations: readonly OperationView[];
+  readonly snapshots: readonly SnapshotView[];
+}
+
+export interface SnapshotView {
+  readonly object_key: string;
+  readonly instance_id: string;
+  readonly operation_id: string;
+  readonly size_bytes: number;
+  readonly sha256: string;
 }
 
 export interface InstanceView {
@@ -20,6 +29,11 @@ export interface InstanceView {
   readonly pod_ip: string | null;
   readonly pod_dns: string | null;
   readonly revision: number;
+  readonly activated: boolean;
+  readonly purging: boolean;
+  readonly waived: boolean;
+  readonly purge_after: string | null;
+  readonly snapshot_ref: string | null;
 }
 
 export interface SlotView {
@@ -45,6 +59,10 @@ export interface OperationView {
   readonly attempt: number;
   readonly leased: boolean;
   readonly due_at: string;
+  readonly created_at: string;
+  readonly wake_requested: boolean;
+  readonly input: { readonly from?: string; readonly backup?: string };
+  readonly state: { readonly left_slot?: string };
   readonly error: { readonly code: string; readonly message: string } | null;
 }
 
@@ -53,7 +71,8 @@ const VIEW = `
             'instance_id', instance_id, 'user_id', user_id, 'shard_id', shard_id, 'pod_index', pod_index,
             'holds_slot', holds_slot, 'desired_state', desired_state, 'observed_state', observed_state,
             'observed_reason', observed_reason, 'pod_uid', pod_uid, 'pod_ip', pod_ip, 'pod_dns', pod_dns,
-            'revision', revision) order by id), '[]') from instance_registry) as instances,
+            'revision', revision, 'activated', activated_at is not null, 'purging', purge_started_at is not null,
+            'waived', backup_waived is not null, 'purge_after', purge_after, 'snapshot_ref', snapshot_ref) order by id), '[]') from instance_registry) as instances,
          (select coalesce(json_agg(json_build_object(
             'shard_id', shard_id, 'pod_index', pod_index, 'state', state, 'instance_id', instance_id,
             'pod_uid', pod_uid, 'volumes', volumes, 'adopted', adopted_at is not null, 'token_key', token_key,
@@ -61,8 +80,13 @@ const VIEW = `
          (select coalesce(json_agg(json_build_object(
             'operation_id', operation_id, 'subject', subject, 'instance_id', instance_id, 'kind', kind,
             'status', status, 'step', step, 'fence', fence, 'attempt', attempt, 'due_at', due_at, 'error', error,
+            'created_at', created_at, 'wake_requested', wake_requested, 'input', input, 'state', state,
             'leased', lease_until is not null and lease_until > $1::timestamptz)
-            order by operation_id), '[]') from operation) as operations`;
+            order by operation_id), '[]') from operation) as operations,
+         (select coalesce(json_agg(json_build_object(
+            'object_key', object_key, 'instance_id', instance_id, 'operation_id', operation_id,
+            'size_bytes', size_bytes, 'sha256', sha256) order by created_at, snapshot_id), '[]')
+            from snapshot) as snapshots`;
 
 export async function readRegistry(db: SimulatedDatabase, now: Date): Promise<RegistryView> {
   const [view] = await db.look<RegistryView>(VIEW, [now.toISOString()]);

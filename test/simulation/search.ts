@@ -3,7 +3,7 @@ import { layOutRegistry } from './base.ts';
 import { SimulatedDatabase } from './database.ts';
 import { judgeEnd } from './end-state.ts';
 import { type Schedule, schedule } from './events.ts';
-import { play } from './play.ts';
+import { flow, play } from './play.ts';
 import { comeToRest } from './quiescence.ts';
 import { newCluster, SimulatedWorld } from './world.ts';
 
@@ -22,8 +22,10 @@ export async function openStage(url: string): Promise<Stage> {
   const kubernetes = newCluster({ now: () => clock.now, random: () => 0 }, () => {});
   await db.outside(() => layOutRegistry(db, kubernetes));
   return {
-    run: ({ entropy, events }) =>
+    run: ({ entropy, born, events }) =>
       perform(db, clock, entropy, async (world) => {
+        for (let user = 0; user < born; user += 1) await play(world, { do: 'create', user });
+        if (born > 0) await flow(world, 3);
         for (const event of events) await play(world, event);
       }),
     perform: (work) => perform(db, clock, 1, work),

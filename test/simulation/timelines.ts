@@ -1,6 +1,10 @@
 import type { SimulatedDatabase } from './database.ts';
 import { must } from './violation.ts';
 
+const SNAPSHOT = ['backup', 'measure', 'upload', 'check_archive', 'record', 'tidy'];
+const FINAL_SNAPSHOT = ['note_work', ...SNAPSHOT, 'compare_work'];
+const START = ['pin', 'bind', 'ready', 'verify'];
+
 /** The steps of each kind, as the design tells them; nothing of src. */
 const STEPS: Readonly<Record<string, readonly string[]>> = {
   create: ['slot', 'pin', 'bind', 'ready', 'verify', 'register'],
@@ -8,6 +12,11 @@ const STEPS: Readonly<Record<string, readonly string[]>> = {
   recycle: ['pod_gone', 'survey', 'claims_gone', 'volumes_gone', 'fresh'],
   warm_up: ['slot'],
   grow: ['apply', 'scale'],
+  stage: ['idle', 'deregister', 'drain', ...FINAL_SNAPSHOT, 'stopping', 'stop', 'stopped'],
+  restore: ['volumes', 'move', 'slot', ...START, 'fill', 'next_token', 'restart', 'register'],
+  retire: ['begin', 'deregister', 'drain', 'decide', ...START, ...FINAL_SNAPSHOT, 'stop', 'stopped'],
+  purge: ['begin', 'slots', 'proof'],
+  snapshot: SNAPSHOT,
 };
 
 interface StepRow {

@@ -1,7 +1,7 @@
 import type { Entropy } from '../../src/lib/domain/ids.ts';
 import { recycleSagas, stepSagas } from '../../src/lib/lifecycle/index.ts';
 import { storeBatch } from '../../src/lib/observe/batch.ts';
-import type { DiscoveryPort, EventPort, ObjectStorePort, QueuePort } from '../../src/lib/ports.ts';
+import type { AssistantPort, DiscoveryPort, EventPort, ObjectStorePort, QueuePort } from '../../src/lib/ports.ts';
 import { cachedProof, type Proof } from '../../src/lib/saga/proof.ts';
 import { runOperation } from '../../src/lib/saga/runner.ts';
 import { sweep } from '../../src/lib/sweep/sweep.ts';
@@ -60,6 +60,7 @@ export class SimulatedWorld {
     this.kubernetes = newCluster(this.entropy, (observation) => this.mailbox.observe(observation));
     this.mailbox.messages = [];
     this.assistants = new FakeAssistants(this.kubernetes.world);
+    this.assistants.backupMs = 300;
     this.faults = new Faults(this);
     this.judge = new Judge(this);
   }
@@ -76,6 +77,7 @@ export class SimulatedWorld {
       sagas: role === 'recycle' ? recycleSagas : stepSagas,
       at: (point: string) => actor.point('hook', point, null),
       onFault: (error: unknown) => this.judge.fault(error),
+      pause: async (ms: number) => this.advance(ms),
     };
     const work = () => runOperation(deps, message.operation_id, LIMITS.function_seconds * 1000);
     await this.#settleRun(await actor.run(work, mishap), { actor, message });
@@ -162,13 +164,30 @@ export class SimulatedWorld {
       events: watched<EventPort>(this.events, 'events', actor),
       cluster: this.kubernetes.as(identity, this.#intercept(actor)),
       discovery: watched<DiscoveryPort>(this.discovery, 'discovery', actor),
-      assistant: watched(this.assistants, 'assistant', actor),
+      assistant: watched<AssistantPort>(this.#noted(), 'assistant', actor),
       store: watched<ObjectStorePort>(this.store, 'object_store', actor),
       namespace: NAMESPACE,
       keys: KEYS,
       limits: LIMITS,
       entropy: this.entropy,
     };
+  }
+
+  /** The assistants; the tokens under which one is filled are noted, for they must open nothing afterwards. */
+  #noted(): AssistantPort {
+    const { ledger } = this.judge;
+    return new Proxy(this.assistants, {
+      get(target, key) {
+        const member: unknown = Reflect.get(target, key);
+        if (typeof member !== 'function') return member;
+        return (...given: unknown[]) => {
+          const [to] = given;
+          const fills = key === 'importArchive' || key === 'restoreBackup';
+          if (fills && typeof to === 'object' && to !== null && 'token' in to) ledger.filling.add(String(to.token));
+          return Reflect.apply(member, target, given);
+        };
+      },
+    });
   }
 
   #intercept(actor: Actor): Intercept {

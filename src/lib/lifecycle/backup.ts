@@ -147,7 +147,10 @@ const compare: Step = {
     if (!forced && work.running.length > 0 && lasted < context.limits.drain_max_seconds * 1000) {
       return { kind: 'look', after_ms: LOOK_MS, detail: work.running.join('; '), state: { drain_since: since } };
     }
-    return (await takenAgain(context, work)) ?? done({ detail: 'nothing was done since' });
+    return (
+      (await takenAgain(context, work)) ??
+      done({ detail: 'nothing was done since', state: { final: work.running.length === 0 } })
+    );
   },
 };
 

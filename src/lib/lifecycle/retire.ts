@@ -1,7 +1,9 @@
+import { podName } from '../domain/names.ts';
 import type { DesiredState } from '../domain/states.ts';
+import { OutsideError } from '../errors.ts';
 import type { Sql } from '../ports.ts';
 import { appendHistory } from '../saga/history.ts';
-import { done, type Saga, type Step, type StepContext } from '../saga/step.ts';
+import { done, fail, type Saga, type Step, type StepContext } from '../saga/step.ts';
 import { ifStill, snapshotSteps } from './backup.ts';
 import { bind, holding, pin, verify } from './bind.ts';
 import { drain } from './drain.ts';
@@ -14,6 +16,10 @@ const begin: Step = {
   name: 'begin',
   touches: 'nothing',
   async run(context) {
+    // Queued behind a create that was undone: the tombstone holds no slot, and there is nothing left to end.
+    if (context.instance?.observed_state === 'retired') {
+      return fail('cancelled', `${context.operation.subject} has ended already: its create was undone`);
+    }
     const { instance } = holding(context);
     return done({
       state: { retires_from: await wantedBefore(context) },
@@ -45,15 +51,36 @@ async function wantedBefore(context: StepContext): Promise<DesiredState> {
 
 /**
  * Whether the assistant must be started (routed to by nobody) for its final snapshot: not when it runs, not when the
- * backup is waived, and not when no bind came since the snapshot of the stage that stopped it. A snapshot taken on
- * demand, or by a stage that was turned round, is not its last word: the assistant worked on after it.
+ * backup is waived, and not when it was stopped right after a snapshot that it did nothing since, and not bound again.
+ * A snapshot taken on demand, or by a stage that was turned round, is not its last word: the assistant worked on.
  */
-function needsStart(context: StepContext, stagedSnapshotAt: Date | null): boolean {
+async function needsStart(context: StepContext, stagedSnapshotAt: Date | null): Promise<boolean> {
   const { instance, slot, operation } = context;
-  if (instance === null || slot === null || slot.pod_uid !== null || isWaived(operation.input)) return false;
-  if (slot.adopted_at === null) return false;
+  if (instance === null || slot === null || isWaived(operation.input) || slot.adopted_at === null) return false;
+  // An eviction while it retires: no rebind comes beside an operation, and nobody else would start it.
+  if (slot.pod_uid !== null) return isReplaced(context, slot.pod_uid);
   return stagedSnapshotAt === null || instance.bound_at === null || stagedSnapshotAt <= instance.bound_at;
 }
+
+async function isReplaced(context: StepContext, podUid: string): Promise<boolean> {
+  const pod = await context.cluster.getPod(podName(holding(context).slot));
+  return pod === null || pod.uid !== podUid || pod.terminating;
+}
+
+/** A step that asks the assistant: when its pod was taken away meanwhile, it is started again first. */
+const orStartAgain = (step: Step): Step => ({
+  ...step,
+  async run(context) {
+    try {
+      return await step.run(context);
+    } catch (error) {
+      const podUid = context.slot?.pod_uid ?? null;
+      if (!(error instanceof OutsideError) || error.dependency !== 'assistant' || podUid === null) throw error;
+      if (!(await isReplaced(context, podUid))) throw error;
+      return done({ back: 'decide', detail: `pod ${podUid} was taken away` });
+    }
+  },
+});
 
 const isWaived = (input: Readonly<Record<string, unknown>>): boolean =>
   typeof input['waive_backup'] === 'string' && input['waive_backup'] !== '';
@@ -65,10 +92,10 @@ const decide: Step = {
   async run(context) {
     const [row] = await context.sql.query<{ taken_at: Date }>(
       `select max(s.created_at) as taken_at from snapshot s join operation o using (operation_id)
-        where s.instance_id = $1 and o.kind = 'stage' and o.status = 'succeeded'`,
+        where s.instance_id = $1 and o.kind = 'stage' and o.status = 'succeeded' and (o.state ->> 'final')::boolean`,
       [context.operation.instance_id],
     );
-    const starts = needsStart(context, row?.taken_at ?? null);
+    const starts = await needsStart(context, row?.taken_at ?? null);
     return done({ detail: starts ? 'starts unrouted for its final snapshot' : 'needs no start', state: { starts } });
   },
 };
@@ -98,7 +125,7 @@ export const retire: Saga = {
     ifStarting(bind),
     ifStarting(ready),
     ifStarting(verify),
-    ...snapshotSteps,
+    ...snapshotSteps.map(orStartAgain),
     ifStill(stop),
     stopped(bury),
   ],
@@ -129,6 +156,7 @@ async function bury(sql: Sql, context: StepContext) {
 
 /** A cancelled retire: the instance is what it was. */
 async function goBack(sql: Sql, context: StepContext): Promise<undefined> {
+  if (context.instance?.observed_state === 'retired') return undefined;
   const { instance } = holding(context);
   const desired = context.operation.state.retires_from ?? instance.desired_state;
   await sql.query(

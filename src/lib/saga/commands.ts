@@ -23,6 +23,9 @@ export interface CommandResult {
 /** Kinds that a person may cancel while they go forward; the others end by themselves. */
 const CANCELLABLE = new Set<OperationRow['kind']>(['create', 'stage', 'restore', 'retire', 'snapshot', 'warm_up']);
 
+/** Steps from which nothing is taken back any more, of a stage and of a retire (their sagas' points of no return). */
+const PAST_RETURN = new Set(['stop', 'stopped']);
+
 /**
  * Asks an operation to stop and take back what it did; the runner sees it before its next step.
  * @throws WarrenError operation_not_found, rolling_back, not_cancellable.
@@ -34,8 +37,10 @@ export function cancelOperation(deps: CommandDeps, operationId: string, caller: 
       throw new WarrenError('rolling_back', `operation ${operationId} is being rolled back already`, about(operation));
     }
     const open = ['queued', 'pending', 'running', 'waiting'].includes(operation.status);
-    if (!open || !CANCELLABLE.has(operation.kind)) {
-      const why = open ? `a ${operation.kind} cannot be cancelled` : `it is ${operation.status}`;
+    const tooLate = PAST_RETURN.has(operation.step);
+    if (!open || tooLate || !CANCELLABLE.has(operation.kind)) {
+      const cannot = tooLate ? 'can no longer be cancelled: its pod is being stopped' : 'cannot be cancelled';
+      const why = open ? `a ${operation.kind} ${cannot}` : `it is ${operation.status}`;
       throw new WarrenError('not_cancellable', `operation ${operationId}: ${why}`, about(operation));
     }
     if (operation.cancel_requested) return withInstance(sql, operation);
@@ -74,8 +79,9 @@ async function redrive(sql: Sql, limits: Limits, operationId: string, caller: Ca
     new WarrenError('not_redrivable', `operation ${operationId}: ${why}`, about(operation));
   if (operation.status !== 'parked') throw refuse(`it is ${operation.status}, only a parked operation can be redriven`);
   const [later] = await sql.query<{ operation_id: string }>(
-    `select operation_id from operation where subject = $1 and operation_id <> $2 and created_at > $3 limit 1`,
-    [operation.subject, operationId, operation.created_at],
+    `select operation_id from operation
+      where subject = $1 and operation_id <> $2 and (created_at > $3 or finished_at > $4) limit 1`,
+    [operation.subject, operationId, operation.created_at, operation.finished_at],
   );
   if (later !== undefined) throw refuse(`a later operation (${later.operation_id}) has run on ${operation.subject}`);
   if (operation.kind === 'recycle' && !(await isDraining(sql, operation.subject))) {

@@ -101,6 +101,8 @@ export interface OperationState {
   readonly backup_given_up?: boolean;
   readonly work?: string;
   readonly takes?: number;
+  /** Nothing was done since the snapshot that a stage took: it is the last word of what it stops. */
+  readonly final?: boolean;
   /** What a recycle deletes, written down before. */
   readonly gone?: readonly GoneVolume[];
   /** Imports of a rebuild that were broken off. */

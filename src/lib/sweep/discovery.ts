@@ -55,7 +55,7 @@ export async function repairDiscovery(sql: Sql, discovery: DiscoveryPort): Promi
   const listed = await discovery.list();
   // Read after the list: what became active meanwhile is known here.
   const known = await sql.query<Registered>(
-    `select i.instance_id, i.user_id, i.pod_dns, i.holds_slot, i.observed_state = 'active' as active,
+    `select i.instance_id, i.user_id, i.pod_dns, i.holds_slot, i.observed_state = 'active' and i.desired_state = 'active' as active,
             coalesce(i.registered_at > clock_now() - interval '10 seconds', false) as recent,
             exists (select 1 from operation o where o.subject = i.instance_id
                      and o.status in ('pending', 'running', 'waiting', 'undoing')) as in_flight
