@@ -96,6 +96,7 @@ function awsVariables({ ports, secrets, external }: StackContext): Record<string
 /** What the functions and the forwarder read (the environment contract); no administrator's access in it. */
 export function serviceVariables(context: StackContext): Record<string, string> {
   const { ports, secrets, external } = context;
+  const places = process.env['WARREN_PLACES'];
   return {
     DATABASE_URL: external.DATABASE_URL ?? `postgres://postgres@127.0.0.1:${ports.postgres}/warren`,
     // All calls of a function share one process here, where on Lambda each has its own.
@@ -114,6 +115,8 @@ export function serviceVariables(context: StackContext): Record<string, string> 
     WARREN_WARM_SLOTS: String(context.options.warm),
     WARREN_FORWARDER_PORT: String(ports.forwarder),
     ...TIMES,
+    // A bench that wants to see more at once than production would allow.
+    ...(places === undefined ? {} : { WARREN_PLACES: places }),
   };
 }
 

@@ -70,8 +70,9 @@ export type Dependency = 'postgres' | 'kubernetes' | 'discovery' | 'assistant' |
 
 /**
  * An outside call that did not give its answer. `unreachable`: nobody answered, or answered "not now" (time-out,
- * refused connection, 429, 5xx): worth a retry, and an outage moves deadlines. Otherwise the other side refused
- * (403, 422, …) and a retry changes nothing until somebody acts.
+ * refused connection, 429, 5xx; a 403 of an API server that has just started): worth a retry, and an outage moves
+ * deadlines. Otherwise the other side refused (401, 422, an admission policy) and a retry changes nothing until
+ * somebody acts.
  */
 export class OutsideError extends Error {
   readonly dependency: Dependency;

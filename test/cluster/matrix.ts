@@ -195,11 +195,11 @@ export async function resting(stack: Stack, timeoutMs = 120_000): Promise<void> 
 }
 
 /** What a person wants to see of it. */
-export function table(cells: readonly Cell[]): string {
-  const width = Math.max(...cells.map(({ point }) => point.length));
+export function table(cells: readonly (Omit<Cell, 'story'> & { readonly story: string })[]): string {
+  const width = Math.max(0, ...cells.map(({ point }) => point.length));
   const rows = cells.map(
     ({ story, how, point, fired, end }) =>
-      `${story.padEnd(8)} ${how.padEnd(6)} ${point.padEnd(width)} ${fired ? (end ?? 'no end') : 'never came there'}`,
+      `${story.padEnd(12)} ${how.padEnd(6)} ${point.padEnd(width)} ${fired ? (end ?? 'no end') : 'never came there'}`,
   );
   return rows.join('\n');
 }

@@ -47,7 +47,8 @@ describe('a cluster that is not ours', () => {
   test('the mark of another Warren: nothing is written until it is ours again', async () => {
     await resting(stack);
     const path = stack.path('configmaps', 'warren-owner');
-    const { data } = (await stack.admin.must('GET', path)) as unknown as { data: { nonce: string } };
+    const mark = await stack.admin.must('GET', path);
+    const data = typeof mark === 'object' && mark !== null && 'data' in mark ? mark.data : null;
     await stack.patch(path, { data: { nonce: 'of another Warren' } });
     let operation = '';
     try {

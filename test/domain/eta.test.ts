@@ -175,6 +175,33 @@ test('asked again while it lasts, before its class is known, it covers as well',
   expect(share).toBeLessThan(0.95);
 });
 
+test('three hundred that come within 20 s for 50 places: what each is told when it comes covers', () => {
+  const random = seeded(300);
+  const took = () => logNormal(random, random() < 0.3 ? SLOW : FAST);
+  const samples = { any: Array.from({ length: 200 }, took) };
+  const ends: number[] = [];
+  const told: { at: number; p50: number; p90: number; end: number }[] = [];
+  const starts: number[] = [];
+  for (let index = 0; index < 300; index += 1) {
+    const at = index / 15;
+    const held = ends.flatMap((end, other) =>
+      (starts[other] ?? 0) <= at && end > at ? [at - (starts[other] ?? 0)] : [],
+    );
+    const ahead = starts.filter((start) => start > at).length;
+    const queue = held.length < 50 && ahead === 0 ? null : { ahead, elapsed: held };
+    const eta = etaOf('restore', 'volumes', progress({ samples, queue }));
+    // First come first served: it begins when the fiftieth before it has ended.
+    const begins = index < 50 ? at : Math.max(at, ends.toSorted((a, b) => b - a)[49] ?? 0);
+    starts.push(begins);
+    ends.push(begins + took());
+    told.push({ at, p50: eta.eta_seconds, p90: eta.eta_p90_seconds, end: ends[index] ?? 0 });
+  }
+  const share = (key: 'p50' | 'p90') => told.filter(({ at, end, ...eta }) => end - at <= eta[key]).length / told.length;
+  expect(share('p50')).toBeGreaterThan(0.35);
+  expect(share('p50')).toBeLessThan(0.75);
+  expect(share('p90')).toBeGreaterThan(0.83);
+});
+
 test.each([
   [1, 1],
   [4, 2],

@@ -168,6 +168,15 @@ describe('release', () => {
     await life.settle();
     expect((await at(old)).state).toBe('warm');
     expect((await at(now)).state).toBe('warm');
+    const drained = await life.db.query(
+      `select subject, before ->> 'state' as was from history where action = 'draining' and after ->> 'instance_id' = $1
+        order by 2`,
+      [now.instance_id],
+    );
+    expect(drained).toEqual([
+      { subject: `slot:${now.shard_id}/${now.pod_index}`, was: 'held' },
+      { subject: `slot:${old.shard_id}/${old.pod_index}`, was: 'quarantined' },
+    ]);
     const [proof] = await life.db.query<{ after: { slots: unknown[] } }>(
       `select after from history where subject = $1 and action = 'purged'`,
       [now.instance_id],
@@ -196,6 +205,26 @@ describe('release', () => {
     expect(await at(slot)).toMatchObject({ state: 'quarantined', reason: expect.stringMatching('inst_of_another') });
     expect(life.kubernetes.world.claims.get(claim.name)?.uid).toBe(claim.uid);
   });
+});
+
+it('saves what a claim that is being deleted still holds: staged with a snapshot, rebuilt from it, its pod untouched', async () => {
+  const instance = await life.born('yang');
+  life.program(instance).chat('default', 'still there');
+  const pod = life.kubernetes.world.pods.get(podName(instance));
+  const claim = life.kubernetes.world.claims.get((await at(instance)).volumes?.[0]?.name ?? '');
+  if (claim === undefined) throw new Error('no claim');
+  life.kubernetes.world.deleteClaim(claim, 'outsider');
+  const stage = await accept(instance, stageCommand({ backup: 'required', force: false, reason: 'test' }));
+  await life.settle();
+  expect(await life.operation(stage)).toMatchObject({ status: 'parked', error: { code: 'claim_terminating' } });
+  const now = await restored(instance, 'snapshot');
+  expect(chats(now)).toEqual(['still there']);
+  expect(life.kubernetes.world.pods.get(podName(instance))).toMatchObject({ uid: pod?.uid, gated: false });
+  expect(await at(instance)).toMatchObject({ state: 'quarantined', pod_uid: pod?.uid });
+  // Released, the pod goes first, and with it the claim that waited for it.
+  await release(instance);
+  await life.settle();
+  expect(await at(instance)).toMatchObject({ state: 'warm' });
 });
 
 it('never deletes the pod of a quarantined slot', async () => {

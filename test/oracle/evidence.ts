@@ -23,6 +23,7 @@ export interface KubeThing {
   };
   readonly status?: {
     readonly phase?: string;
+    readonly podIP?: string;
     readonly conditions?: readonly { readonly type: string; readonly status: string }[];
   };
   readonly data?: Readonly<Record<string, string>>;
@@ -75,6 +76,29 @@ export interface InstanceRow {
   readonly pod_uid: string | null;
   readonly pod_dns: string | null;
   readonly activated_at: Date | null;
+  readonly snapshot_ref: string | null;
+}
+
+export interface SnapshotRow {
+  readonly instance_id: string;
+  readonly object_key: string;
+  readonly size_bytes: number;
+  readonly sha256: string;
+}
+
+/** An object of the bucket, as it was read over S3. */
+export interface StoredObject {
+  readonly size: number;
+  readonly sha256: string;
+}
+
+/** What a running assistant answered to a token that its slot had before. */
+export interface Answer {
+  readonly slot: string;
+  /** Claim and generation that it was derived from. */
+  readonly token: string;
+  /** HTTP status; 0 when nobody answered. */
+  readonly status: number;
 }
 
 export interface SlotRow {
@@ -111,6 +135,7 @@ export interface Registry {
   readonly instances: readonly InstanceRow[];
   readonly slots: readonly SlotRow[];
   readonly operations: readonly OperationRow[];
+  readonly snapshots: readonly SnapshotRow[];
   readonly heads: ReadonlyMap<string, { readonly seq: number; readonly head: string }>;
 }
 
@@ -131,6 +156,9 @@ export interface Evidence {
   readonly registry: Registry;
   readonly cluster: ClusterNow;
   readonly discovery: readonly Host[];
+  /** By key. */
+  readonly objects: ReadonlyMap<string, StoredObject>;
+  readonly answers: readonly Answer[];
   /** Name of each master key with its bytes. */
   readonly masterKeys: ReadonlyMap<string, Uint8Array>;
   /** Users whose doings are the test's own: faults that it injects. */

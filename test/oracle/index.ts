@@ -8,6 +8,7 @@ import { activations, gates, labels } from './rules/gates.ts';
 import { marks } from './rules/marks.ts';
 import { owners, things } from './rules/owners.ts';
 import { recording, slotsNow, tokens } from './rules/recycling.ts';
+import { refusals, snapshots } from './rules/snapshots.ts';
 
 /** What must have been true all the time. */
 const ALWAYS: readonly Rule[] = [
@@ -27,7 +28,7 @@ const ALWAYS: readonly Rule[] = [
 ];
 
 /** What is true when there is nothing left to do. */
-const AT_REST: readonly Rule[] = [ended, agreement, slotsNow, tokens];
+const AT_REST: readonly Rule[] = [ended, agreement, slotsNow, tokens, snapshots, refusals];
 
 /** A sweep comes every minute, and discovery's list lags. */
 const SETTLE_MS = 75_000;
@@ -43,8 +44,8 @@ export interface OracleOptions {
 export const judge = (evidence: Evidence): Finding[] => [...ALWAYS, ...AT_REST].flatMap((rule) => rule(evidence));
 
 /**
- * Judges a stack by the API server's audit log, raw SQL and discovery: invariants 1–4, 6, 7 and 14 of the design over time,
- * and whether all agree at rest. An empty answer is the good one. @throws Error when something cannot be read.
+ * Judges a stack by the API server's audit log, raw SQL, discovery and the bucket: invariants 1–4, 6, 7, 10 and 14 of
+ * the design over time, and whether all agree at rest. An empty answer is the good one. @throws Error when something cannot be read.
  */
 export async function runOracle(env: Environment, options: OracleOptions = {}): Promise<Finding[]> {
   const deadline = performance.now() + (options.settleMs ?? SETTLE_MS);

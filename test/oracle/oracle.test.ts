@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import type { AuditEvent, Evidence, KubeThing } from './evidence.ts';
 import { judge } from './index.ts';
 import { claimOf, GONE, type Story, story, token, ZHANG } from './story.ts';
+import { rewrite } from './tamper.ts';
 
 const rulesOf = (evidence: Evidence): Set<string> => new Set(judge(evidence).map(({ rule }) => rule));
 
@@ -55,17 +56,6 @@ const metadata = (event: AuditEvent, fields: Partial<KubeThing['metadata']>): Au
   event.object === undefined
     ? event
     : { ...event, object: { ...event.object, metadata: { ...event.object.metadata, ...fields } } };
-
-/** Rewrites one entry of history and seals the chain again, as somebody who can write the table could. */
-function rewrite(tale: Story, action: string, subject: string, after: Record<string, unknown> | null): Evidence {
-  const at = tale.history.findIndex((row) => row.action === action && row.subject === subject);
-  const row = tale.history[at];
-  if (row === undefined) throw new Error(`no ${action} of ${subject}`);
-  if (after === null) tale.history.splice(at, 1);
-  else tale.history[at] = { ...row, after: { ...row.after, ...after } };
-  tale.seal();
-  return tale.evidence();
-}
 
 function overlapInSlot(tale: Story): Evidence {
   rewrite(tale, 'rolled_back', GONE, null);

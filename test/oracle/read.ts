@@ -14,8 +14,10 @@ import {
   type OperationRow,
   type Registry,
   type SlotRow,
+  type SnapshotRow,
   shardOf,
 } from './evidence.ts';
+import { readAnswers, readObjects } from './read-outside.ts';
 
 /** Variables of `.stack/env`, by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -37,17 +39,21 @@ export async function readEvidence(env: Environment): Promise<Evidence> {
   const database = await readDatabase(variable(env, 'DATABASE_URL'));
   const shards = new Set(database.registry.shards);
   const log = variable(env, 'KUBE_AUDIT_LOG');
+  const cluster = await readCluster(env, shards);
+  const masterKeys = new Map(
+    variable(env, 'WARREN_MASTER_KEYS')
+      .split(',')
+      .map((part) => [part.split(':')[0] ?? '', Buffer.from(part.split(':')[1] ?? '', 'base64')] as const),
+  );
   return {
     ...database,
+    cluster,
+    masterKeys,
+    objects: await readObjects((name) => variable(env, name)),
+    answers: await readAnswers(cluster, database, masterKeys),
     audit: await readAudit(log, shards),
     blind: readBlind(`${log}.blind`),
-    cluster: await readCluster(env, shards),
     discovery: await readDiscovery(env),
-    masterKeys: new Map(
-      variable(env, 'WARREN_MASTER_KEYS')
-        .split(',')
-        .map((part) => [part.split(':')[0] ?? '', Buffer.from(part.split(':')[1] ?? '', 'base64')]),
-    ),
     outsiders: OUTSIDERS,
   };
 }
@@ -155,6 +161,9 @@ async function readDatabase(url: string): Promise<{ history: HistoryRow[]; regis
         instances: await rows<InstanceRow>('select * from instance_registry'),
         slots: await rows<SlotRow>('select * from slot'),
         operations: await rows<OperationRow>('select * from operation'),
+        snapshots: await rows<SnapshotRow>(
+          'select instance_id, object_key, size_bytes::float8 as size_bytes, sha256 from snapshot',
+        ),
         heads: new Map(heads.map((row) => [row.subject, row])),
       },
     };

@@ -1,7 +1,10 @@
 import { createHash, createHmac } from 'node:crypto';
 import type { AuditEvent, Evidence, HistoryRow, KubeThing, OperationRow } from './evidence.ts';
 
-/** A made-up life that breaks no rule: slot 00/0 was used by a create that was undone, and is recycled; 00/1 is Zhang's. */
+/**
+ * A made-up life that breaks no rule: slot 00/0 was used by a create that was undone, and is recycled; 00/1 is Zhang's;
+ * Li lived in 00/2, was retired without grace and purged.
+ */
 export interface Story {
   audit: AuditEvent[];
   history: HistoryRow[];
@@ -13,6 +16,8 @@ export interface Story {
 const KEY = Buffer.alloc(32, 7);
 export const ZHANG = 'inst_zhang';
 export const GONE = 'inst_gone';
+export const LI = 'inst_li';
+export const SNAPSHOT = { object_key: `snapshots/${LI}/1.zip`, size_bytes: 7, sha256: 'a'.repeat(64) };
 const CLAIMS = ['data', 'secrets'];
 
 export const token = (uid: string, generation: number): string =>
@@ -136,6 +141,51 @@ export function story(): Story {
     }
   };
 
+  const stop = (index: number, life: number, owner: string) => {
+    const uid = `pod-${index}-${life}`;
+    const request = { preconditions: { uid } };
+    write({ user: 'warren-step', verb: 'delete', resource: 'pods', object: pod(index, uid, owner), request });
+  };
+  const recycle = (index: number, life: number, owner: string) => {
+    for (const template of CLAIMS) {
+      const uid = uidOf(index, life, template);
+      const volume: KubeThing = {
+        metadata: { name: `pv-${uid}`, uid: `pv-uid-${uid}` },
+        spec: { claimRef: { uid }, persistentVolumeReclaimPolicy: 'Retain' },
+      };
+      write({ user: 'stack-double', resource: 'persistentvolumes', object: volume });
+      write({
+        user: 'warren-recycle',
+        verb: 'patch',
+        resource: 'persistentvolumes',
+        object: { ...volume, spec: { claimRef: { uid }, persistentVolumeReclaimPolicy: 'Delete' } },
+        request: [{ op: 'test', path: '/spec/claimRef/uid', value: uid }],
+      });
+      const going = claim(
+        index,
+        template,
+        uid,
+        { labels: { instance_id: owner }, deletionTimestamp: 'now', deletionGracePeriodSeconds: 0 },
+        { volumeName: `pv-${uid}` },
+      );
+      write({
+        user: 'warren-recycle',
+        verb: 'delete',
+        resource: 'persistentvolumeclaims',
+        object: going,
+        request: { preconditions: { uid } },
+      });
+      write({
+        verb: 'update',
+        resource: 'persistentvolumeclaims',
+        object: { ...going, metadata: { ...going.metadata, finalizers: [] } },
+      });
+    }
+    appear(index, life + 1);
+    const after = { gone: uids(index, life), claim_uids: uids(index, life + 1), token_generation: 2 };
+    tell(`slot:00/${index}`, 'recycled', { state: 'warm', ...after });
+  };
+
   const set = (replicas: number, request?: unknown, user = 'warren-step'): void =>
     write({
       user,
@@ -145,66 +195,35 @@ export function story(): Story {
       request,
     });
   set(1, { spec: { podManagementPolicy: 'Parallel' } });
-  set(2, [
+  set(3, [
     { op: 'test', path: '/spec/replicas', value: 1 },
-    { op: 'replace', path: '/spec/replicas', value: 2 },
+    { op: 'replace', path: '/spec/replicas', value: 3 },
   ]);
 
-  for (const index of [0, 1]) {
+  for (const index of [0, 1, 2]) {
     appear(index, 1);
     tell(`slot:00/${index}`, 'warmed', { state: 'warm', claim_uids: uids(index, 1) });
   }
   tell(GONE, 'created', { user_id: 'zhang', slot: '00/0' });
   open(0, 1, GONE);
   tell(GONE, 'bound', { pod_uid: 'pod-0-1' });
-  write({
-    user: 'warren-step',
-    verb: 'delete',
-    resource: 'pods',
-    object: pod(0, 'pod-0-1', GONE),
-    request: { preconditions: { uid: 'pod-0-1' } },
-  });
+  stop(0, 1, GONE);
   tell(GONE, 'rolled_back', { observed_state: 'retired' });
   tell('slot:00/0', 'draining', { state: 'draining' });
-  for (const template of CLAIMS) {
-    const uid = uidOf(0, 1, template);
-    const volume: KubeThing = {
-      metadata: { name: `pv-${uid}`, uid: `pv-uid-${uid}` },
-      spec: { claimRef: { uid }, persistentVolumeReclaimPolicy: 'Retain' },
-    };
-    write({ user: 'stack-double', resource: 'persistentvolumes', object: volume });
-    write({
-      user: 'warren-recycle',
-      verb: 'patch',
-      resource: 'persistentvolumes',
-      object: { ...volume, spec: { claimRef: { uid }, persistentVolumeReclaimPolicy: 'Delete' } },
-      request: [{ op: 'test', path: '/spec/claimRef/uid', value: uid }],
-    });
-    const going = claim(
-      0,
-      template,
-      uid,
-      { labels: { instance_id: GONE }, deletionTimestamp: 'now', deletionGracePeriodSeconds: 0 },
-      { volumeName: `pv-${uid}` },
-    );
-    write({
-      user: 'warren-recycle',
-      verb: 'delete',
-      resource: 'persistentvolumeclaims',
-      object: going,
-      request: { preconditions: { uid } },
-    });
-    write({
-      verb: 'update',
-      resource: 'persistentvolumeclaims',
-      object: { ...going, metadata: { ...going.metadata, finalizers: [] } },
-    });
-  }
-  appear(0, 2);
-  tell('slot:00/0', 'recycled', { state: 'warm', gone: uids(0, 1), claim_uids: uids(0, 2), token_generation: 2 });
+  recycle(0, 1, GONE);
   tell(ZHANG, 'created', { user_id: 'zhang', slot: '00/1' });
   open(1, 1, ZHANG);
   tell(ZHANG, 'activated', { slot: '00/1', pod_uid: 'pod-1-1', observed_state: 'active' });
+  tell(LI, 'created', { user_id: 'li', slot: '00/2' });
+  open(2, 1, LI);
+  tell(LI, 'activated', { slot: '00/2', pod_uid: 'pod-2-1', observed_state: 'active' });
+  const { object_key: snapshot_ref, ...measured } = SNAPSHOT;
+  tell(LI, 'snapshot_taken', { snapshot_ref, ...measured });
+  stop(2, 1, LI);
+  tell(LI, 'retired', { grace_days: 0, snapshot_ref, waive_backup: null });
+  tell(LI, 'purge_started', { snapshot_ref, waive_backup: null });
+  tell('slot:00/2', 'draining', { state: 'draining', instance_id: LI });
+  recycle(2, 1, LI);
 
   function seal(): void {
     const heads = new Map<string, { seq: number; head: string }>();
@@ -249,6 +268,20 @@ export function story(): Story {
             pod_uid: null,
             pod_dns: 'zero',
             activated_at: null,
+            snapshot_ref: null,
+          },
+          {
+            instance_id: LI,
+            user_id: 'li',
+            shard_id: '00',
+            pod_index: 2,
+            holds_slot: false,
+            desired_state: 'retired',
+            observed_state: 'retired',
+            pod_uid: null,
+            pod_dns: 'two',
+            activated_at: new Date(0),
+            snapshot_ref: SNAPSHOT.object_key,
           },
           {
             instance_id: ZHANG,
@@ -261,20 +294,21 @@ export function story(): Story {
             pod_uid: 'pod-1-1',
             pod_dns: 'one',
             activated_at: new Date(0),
+            snapshot_ref: null,
           },
         ],
         slots: [
-          {
+          ...[0, 2].map((pod_index) => ({
             shard_id: '00',
-            pod_index: 0,
+            pod_index,
             state: 'warm',
             instance_id: null,
             pod_uid: null,
-            volumes: volumesOf(0, 2),
+            volumes: volumesOf(pod_index, 2),
             adopted_at: null,
             token_key: 'k1',
             token_generation: 2,
-          },
+          })),
           {
             shard_id: '00',
             pod_index: 1,
@@ -288,21 +322,26 @@ export function story(): Story {
           },
         ],
         operations: [create],
+        snapshots: [{ instance_id: LI, ...SNAPSHOT }],
         heads: new Map(history.map(({ subject, seq, hash }) => [subject, { seq, head: hash }])),
       },
       cluster: {
-        pods: [pod(0, 'pod-0-2'), pod(1, 'pod-1-1', ZHANG)],
+        pods: [pod(0, 'pod-0-2'), pod(1, 'pod-1-1', ZHANG), pod(2, 'pod-2-2')],
         claims: CLAIMS.flatMap((template) => [
           claim(0, template, uidOf(0, 2, template)),
+          claim(2, template, uidOf(2, 2, template)),
           claim(1, template, uidOf(1, 1, template), { labels: { instance_id: ZHANG } }, { volumeName: 'pv' }),
         ]),
         volumes: [],
         tokens: new Map([
           [podOf(0), token(uidOf(0, 2, 'data'), 2)],
           [podOf(1), token(uidOf(1, 1, 'data'), 1)],
+          [podOf(2), token(uidOf(2, 2, 'data'), 2)],
         ]),
       },
       discovery: [{ ip: 'one', port: 8088, metadata: { user_id: 'zhang', instance_id: ZHANG } }],
+      objects: new Map([[SNAPSHOT.object_key, { size: SNAPSHOT.size_bytes, sha256: SNAPSHOT.sha256 }]]),
+      answers: [{ slot: '00/1', token: 'data-1-0/1', status: 401 }],
       masterKeys: new Map([['k1', KEY]]),
       outsiders: new Set(['stack-admin']),
     }),

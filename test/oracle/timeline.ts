@@ -120,6 +120,11 @@ export class SlotHistory {
     return textOf(row?.after?.['state']);
   }
 
+  /** The entry by which the slot began to drain, the last one before that time. */
+  drainedBy(slot: string, at: number): HistoryRow | undefined {
+    return this.rows(slot).findLast((row) => row.at <= at && row.after?.['state'] === 'draining');
+  }
+
   /** The claim uids recorded for the slot before that time. */
   claimsAt(slot: string, at: number): readonly string[] {
     const row = this.rows(slot).findLast((each) => each.at <= at && Array.isArray(each.after?.['claim_uids']));

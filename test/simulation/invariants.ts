@@ -85,7 +85,7 @@ export function judgeSlots(before: RegistryView, after: RegistryView, world: Fak
 }
 
 /** Adopted volumes go for two reasons: the purge of the instance that they name, or a person who let the slot go. */
-export function mayGo(slot: SlotView, view: RegistryView, ledger: Ledger): boolean {
+function mayGo(slot: SlotView, view: RegistryView, ledger: Ledger): boolean {
   if (slot.state === 'warm' || ledger.released.has(slotKey(slot))) return true;
   return view.instances.find(({ instance_id }) => instance_id === slot.instance_id)?.purging === true;
 }

@@ -3,7 +3,7 @@ import { classNow, type SeenPod, type StartClass } from './start-class.ts';
 import type { OperationKind } from './states.ts';
 
 /** What the time of an operation hangs on: what its pod waits for, or a rebuild; `any` while nobody can tell. */
-export type EtaClass = StartClass | 'rebuild' | 'any';
+type EtaClass = StartClass | 'rebuild' | 'any';
 
 /** Seconds from the start of a step to the end of its operation. */
 interface Remaining {
@@ -39,7 +39,7 @@ const PRIORS: Readonly<
   grow: { whole: { p50: 5, p90: 15 }, steps: {} },
 };
 
-/** What a class adds to that: the image is 1.5 GB, a node takes minutes to come, a rebuild imports and starts twice. */
+/** What a class adds to that: an image of a gigabyte, a machine that has to come, a rebuild that imports and starts twice. */
 const MORE: Readonly<Record<EtaClass, Remaining>> = {
   any: { p50: 0, p90: 0 },
   warm: { p50: 0, p90: 0 },
@@ -75,7 +75,7 @@ export interface Eta {
 const STARTS: ReadonlySet<OperationKind> = new Set(['create', 'restore', 'rebind']);
 
 /** The class of an operation as far as observations tell. */
-export function etaClass(kind: OperationKind, progress: Pick<Progress, 'rebuilds' | 'pod'>): EtaClass {
+function etaClass(kind: OperationKind, progress: Pick<Progress, 'rebuilds' | 'pod'>): EtaClass {
   if (progress.rebuilds) return 'rebuild';
   if (!STARTS.has(kind) || progress.pod === null) return 'any';
   return classNow(progress.pod) ?? 'any';

@@ -1,10 +1,10 @@
 import type { Observation, PodCondensed, StatefulSetCondensed } from './observation.ts';
 
 /** What a starting pod waits for, from good to bad: its assistant alone, the image, a node to come. */
-export const START_CLASSES = ['warm', 'pull', 'node'] as const;
+const START_CLASSES = ['warm', 'pull', 'node'] as const;
 export type StartClass = (typeof START_CLASSES)[number];
 
-/** A scheduled pod in which no container runs after this pulls its image; with the image there it takes 1–2 s. */
+/** A scheduled pod in which no container runs after this pulls its image; with the image there it takes a second or two. */
 const PULL_SECONDS = 5;
 
 /** A pod as it was last seen. */

@@ -14,7 +14,7 @@ import {
   verifyArchive,
 } from '../snapshot/index.ts';
 import { holding } from './bind.ts';
-import { targetOf, workOf } from './work.ts';
+import { targetOf, type Work, workIfAnswered, workOf } from './work.ts';
 
 /** How much of a lease is left before a call is not begun any more; milliseconds. */
 const RESERVE_MS = 5_000;
@@ -128,23 +128,53 @@ const record: Step = {
         }),
 };
 
-/** Work done since the backup began (a cron run, a late chat) is in no snapshot yet: it is taken again. */
+const LOOK_MS = 2_000;
+
+/**
+ * Work done since the backup began (a cron run, a late chat) is in no snapshot yet: it is taken again. What runs now
+ * shows in no counter before it ends (a cron run's time is that of its end), so its end is waited for, as long as a
+ * drain may last; a forced stage waits for nothing.
+ */
 const compare: Step = {
   name: 'compare_work',
   touches: 'nothing',
-  async run(context) {
-    const before = context.operation.state.work;
-    if (isLeft(context) || before === undefined) return done({ detail: 'not compared' });
-    if ((await workOf(context)).counters === before)
-      return done({ detail: 'nothing was done since', state: { final: true } });
-    const takes = (context.operation.state.takes ?? 1) + 1;
-    if (takes > MAX_TAKES) {
-      return fail('assistant_busy', `work was done during each of ${MAX_TAKES} final snapshots`);
+  async run(context): Promise<Outcome> {
+    if (isLeft(context) || context.operation.state.work === undefined) return done({ detail: 'not compared' });
+    const work = await workOf(context);
+    const since = context.operation.state.drain_since ?? context.now.toISOString();
+    const lasted = context.now.getTime() - Date.parse(since);
+    const forced = context.operation.input['force'] === true;
+    if (!forced && work.running.length > 0 && lasted < context.limits.drain_max_seconds * 1000) {
+      return { kind: 'look', after_ms: LOOK_MS, detail: work.running.join('; '), state: { drain_since: since } };
     }
-    await retakeSnapshot(callOf(context));
-    return done({ back: 'note_work', detail: 'work was done since: taken again', state: { takes } });
+    return (
+      (await takenAgain(context, work)) ??
+      done({ detail: 'nothing was done since', state: { final: work.running.length === 0 } })
+    );
   },
 };
+
+/** Takes the snapshot again when work was done that it does not have; null when it has the last word. */
+async function takenAgain(context: StepContext, work: Work): Promise<Outcome | null> {
+  if (work.counters === context.operation.state.work) return null;
+  const takes = (context.operation.state.takes ?? 1) + 1;
+  if (takes > MAX_TAKES) return fail('assistant_busy', `work was done during each of ${MAX_TAKES} final snapshots`);
+  await retakeSnapshot(callOf(context));
+  return done({ back: 'note_work', detail: 'work was done since: taken again', state: { takes } });
+}
+
+/**
+ * A step that ends the assistant, taken only over a snapshot that has its last word: a runner that crashed after the
+ * comparison leaves minutes in which a cron job may run. One that answers no more has been stopped already.
+ */
+export const ifStill = (step: Step): Step => ({
+  ...step,
+  async run(context) {
+    const compared = !isLeft(context) && context.operation.state.work !== undefined;
+    const work = compared ? await workIfAnswered(context) : null;
+    return (work === null ? null : await takenAgain(context, work)) ?? step.run(context);
+  },
+});
 
 /**
  * A verified snapshot (invariant 10): backup job → agents compared → exported by ranges into an upload → read back →

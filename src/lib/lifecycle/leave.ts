@@ -7,7 +7,7 @@ import { discoveryEntry } from './register.ts';
 
 const LOOK_AGAIN_MS = 3_000;
 
-/** Out of discovery: nobody new is sent there. Its undo lists the assistant again. */
+/** Out of discovery: nobody new is sent there. Its undo lists an assistant that is active again, and no other. */
 export const deregister: Step = {
   name: 'deregister',
   touches: 'subtractive',
@@ -18,6 +18,8 @@ export const deregister: Step = {
   },
   async undo(context) {
     const { instance } = holding(context);
+    if (instance.observed_state !== 'active')
+      return done({ detail: `was not listed: it is ${instance.observed_state}` });
     try {
       await context.discovery.register(discoveryEntry(instance, context.namespace));
       return done({ detail: 'listed again' });

@@ -86,16 +86,18 @@ async function freshSlot(sql: Sql, userId: string): Promise<SlotRef> {
 
 /**
  * The undo of a move: the old slot is held again. A fresh slot that was begun with is drained; one on whose volumes
- * somebody was active (a slot that was taken again) is set aside again, for it must not drain (invariant 3).
+ * somebody was active (a slot that was taken again), or that shows signs of somebody else, is set aside: it must not
+ * drain before a person has looked (invariant 3).
  */
 export async function returnToOldSlot(sql: Sql, context: StepContext): Promise<CommitEffect> {
   const { slot, instance, operation } = { ...holding(context), operation: context.operation };
   const old = slotOfRef(operation.state.left_slot);
-  const after = slot.adopted_at !== null ? 'quarantined' : slot.volumes === null ? 'planned' : 'draining';
-  const reason = after === 'quarantined' ? `left again by operation ${operation.operation_id}` : null;
+  const { suspicious } = operation.state;
+  const kept = suspicious ?? (slot.adopted_at === null ? null : `left again by operation ${operation.operation_id}`);
+  const after = kept !== null ? 'quarantined' : slot.volumes === null ? 'planned' : 'draining';
   await place(sql, context, instance.instance_id, old);
   await change(sql, context, [
-    { slot, from: 'held', to: after, reason },
+    { slot, from: 'held', to: after, reason: kept },
     { slot: old, from: 'quarantined', to: 'held', reason: null },
   ]);
   await note(sql, context, 'slot_returned', slot, old);

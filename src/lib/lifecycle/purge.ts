@@ -55,8 +55,11 @@ const drainSlots: Step = {
 async function drainAll(sql: Sql, context: StepContext): Promise<CommitEffect> {
   const instanceId = context.operation.subject;
   await sql.query('update instance_registry set holds_slot = false where instance_id = $1', [instanceId]);
-  const slots = await sql.query<SlotRow>(
-    `update slot set state = 'draining', reason = null where instance_id = $1 and state in ('held', 'quarantined') returning *`,
+  const slots = await sql.query<SlotRow & { was: string }>(
+    `with old as (select shard_id, pod_index, state as was from slot
+                   where instance_id = $1 and state in ('held', 'quarantined') order by shard_id, pod_index for update)
+     update slot s set state = 'draining', reason = null
+       from old where s.shard_id = old.shard_id and s.pod_index = old.pod_index returning s.*, old.was`,
     [instanceId],
   );
   const tell: Telling[] = [];
@@ -66,7 +69,7 @@ async function drainAll(sql: Sql, context: StepContext): Promise<CommitEffect> {
       actor: context.operation.actor,
       role: 'system',
       action: 'draining',
-      before: { state: 'held' },
+      before: { state: slot.was },
       after: { state: 'draining', instance_id: instanceId },
       operation_id: context.operation.operation_id,
     });

@@ -2,6 +2,7 @@ import type { Limits } from '../config.ts';
 import { LABEL_INSTANCE, podName, type SlotRef, slotSubject } from '../domain/names.ts';
 import { deriveToken } from '../domain/token.ts';
 import type { Sql } from '../ports.ts';
+import { clearAbsence } from '../saga/guard.ts';
 import { appendHistory } from '../saga/history.ts';
 import type { NewOperation } from '../saga/operations.ts';
 import type { GoneVolume, RecordedVolume, SlotRow } from '../saga/rows.ts';
@@ -137,6 +138,11 @@ async function renew(context: StepContext, slot: SlotRow, volumes: readonly Reco
         [slot.shard_id, slot.pod_index, JSON.stringify(volumes), context.keys.current, generation],
       );
       if (rows.length === 0) throw new Error(`${slotSubject(slot)} is no longer draining`);
+      await clearAbsence(
+        sql,
+        'claim',
+        volumes.map(({ name }) => name),
+      );
       await slotHistory(sql, context, slot, 'recycled', {
         state: 'warm',
         instance_id: slot.instance_id,

@@ -1,6 +1,7 @@
 import { ASSISTANT_PORT, podDns } from '../domain/names.ts';
 import { OutsideError } from '../errors.ts';
 import type { DiscoveryEntry } from '../ports.ts';
+import { clearAbsence } from '../saga/guard.ts';
 import { appendHistory } from '../saga/history.ts';
 import type { InstanceRow } from '../saga/rows.ts';
 import { done, type Step, type StepContext } from '../saga/step.ts';
@@ -67,6 +68,7 @@ async function activate(sql: StepContext['sql'], context: StepContext, registere
     `update slot set adopted_at = coalesce(adopted_at, clock_now()) where shard_id = $1 and pod_index = $2`,
     [slot.shard_id, slot.pod_index],
   );
+  if (context.operation.state.left_slot !== undefined) await forgetLost(sql, context.operation.state.left_slot);
   await appendHistory(sql, {
     subject: instance.instance_id,
     actor: context.operation.actor,
@@ -82,4 +84,18 @@ async function activate(sql: StepContext['sql'], context: StepContext, registere
     operation_id: context.operation.operation_id,
   });
   return undefined;
+}
+
+/** A rebuild that ended well has repaired what its old slot lost: that counts for the guard no longer (invariant 13). */
+async function forgetLost(sql: StepContext['sql'], slot: string): Promise<void> {
+  const rows = await sql.query<{ name: string }>(
+    `select volume ->> 'name' as name from slot, jsonb_array_elements(volumes) volume
+      where shard_id || '/' || pod_index = $1`,
+    [slot],
+  );
+  await clearAbsence(
+    sql,
+    'claim',
+    rows.map(({ name }) => name),
+  );
 }

@@ -1,9 +1,10 @@
 import { podName } from '../domain/names.ts';
+import type { DesiredState } from '../domain/states.ts';
 import { OutsideError } from '../errors.ts';
 import type { Sql } from '../ports.ts';
 import { appendHistory } from '../saga/history.ts';
 import { done, fail, type Saga, type Step, type StepContext } from '../saga/step.ts';
-import { snapshotSteps } from './backup.ts';
+import { ifStill, snapshotSteps } from './backup.ts';
 import { bind, holding, pin, verify } from './bind.ts';
 import { drain } from './drain.ts';
 import { deregister, stop, stopped } from './leave.ts';
@@ -21,7 +22,7 @@ const begin: Step = {
     }
     const { instance } = holding(context);
     return done({
-      state: { retires_from: instance.desired_state },
+      state: { retires_from: await wantedBefore(context) },
       commit: async (sql) => {
         await sql.query(
           `update instance_registry set desired_state = 'retired', revision = revision + 1, updated_at = clock_now()
@@ -35,16 +36,30 @@ const begin: Step = {
   },
 };
 
+/** What the instance was wanted to be: the retire that parked before this one still knows. */
+async function wantedBefore(context: StepContext): Promise<DesiredState> {
+  const { instance } = holding(context);
+  if (instance.desired_state !== 'retired') return instance.desired_state;
+  const [row] = await context.sql.query<{ wanted: DesiredState }>(
+    `select state ->> 'retires_from' as wanted from operation
+      where subject = $1 and kind = 'retire' and state ->> 'retires_from' in ('active', 'staged')
+      order by operation_id desc limit 1`,
+    [instance.instance_id],
+  );
+  return row?.wanted ?? instance.desired_state;
+}
+
 /**
  * Whether the assistant must be started (routed to by nobody) for its final snapshot: not when it runs, not when the
  * backup is waived, and not when it was stopped right after a snapshot that it did nothing since, and not bound again.
+ * A snapshot taken on demand, or by a stage that was turned round, is not its last word: the assistant worked on.
  */
-async function needsStart(context: StepContext, lastSnapshotAt: Date | null): Promise<boolean> {
+async function needsStart(context: StepContext, stagedSnapshotAt: Date | null): Promise<boolean> {
   const { instance, slot, operation } = context;
   if (instance === null || slot === null || isWaived(operation.input) || slot.adopted_at === null) return false;
   // An eviction while it retires: no rebind comes beside an operation, and nobody else would start it.
   if (slot.pod_uid !== null) return isReplaced(context, slot.pod_uid);
-  return lastSnapshotAt === null || instance.bound_at === null || lastSnapshotAt < instance.bound_at;
+  return stagedSnapshotAt === null || instance.bound_at === null || stagedSnapshotAt <= instance.bound_at;
 }
 
 async function isReplaced(context: StepContext, podUid: string): Promise<boolean> {
@@ -111,7 +126,7 @@ export const retire: Saga = {
     ifStarting(ready),
     ifStarting(verify),
     ...snapshotSteps.map(orStartAgain),
-    stop,
+    ifStill(stop),
     stopped(bury),
   ],
   undone: goBack,

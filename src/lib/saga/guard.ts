@@ -15,8 +15,10 @@ export const trips = (absent: number, expected: number): boolean => absent >= AT
 /** Notes that something that should be there is not. */
 export async function noteAbsence(sql: Sql, kind: AbsenceKind, name: string): Promise<void> {
   await sql.query('insert into absence (kind, name) values ($1, $2) on conflict do nothing', [kind, name]);
+  // By slot: one that lost all three of its claims counts once.
   const [count] = await sql.query<{ absent: number; expected: number }>(
-    `select (select count(*) from absence where kind = $1) as absent,
+    `select (select count(distinct coalesce(substring(name from '[0-9]+-[0-9]+$'), name))
+               from absence where kind = $1) as absent,
             (select count(*) from slot where state = 'held' and adopted_at is not null) as expected`,
     [kind],
   );

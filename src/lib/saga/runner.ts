@@ -252,11 +252,7 @@ async function settle(
     const waited = await commitWait(deps.db, operation, context, outcome);
     // Something newer was stored while the step looked: look again at once.
     if (waited === null) return { operation, tell: [], goOn: true };
-    const look = {
-      operation_id: operation.operation_id,
-      kind: operation.kind,
-      delay_seconds: outcome.look_again_ms / 1000,
-    };
+    const look = tellingOf(operation, outcome.look_again_ms);
     return { operation: waited.operation, tell: [...waited.tell, look], goOn: false };
   }
   if (outcome.kind === 'look') {
@@ -265,16 +261,14 @@ async function settle(
       await noteDetail(sql, operation.operation_id, outcome.detail);
       return writeOperation(sql, operation, afterLook(operation, outcome));
     });
-    const look = { operation_id: row.operation_id, kind: row.kind, delay_seconds: outcome.after_ms / 1000 };
-    return { operation: row, tell: [look], goOn: false };
+    return { operation: row, tell: [tellingOf(row, outcome.after_ms)], goOn: false };
   }
   if (outcome.kind === 'retry') {
     const next = afterRetry(operation, outcome, deps.limits, (tries) =>
       fullJitter(deps.entropy, tries, RETRY_BASE_MS, RETRY_CAP_MS),
     );
     const row = await deps.db.tx((sql) => writeOperation(sql, operation, next));
-    const again = { operation_id: row.operation_id, kind: row.kind, delay_seconds: (next.due_in_ms ?? 0) / 1000 };
-    return { operation: row, tell: [again], goOn: false };
+    return { operation: row, tell: [tellingOf(row, next.due_in_ms ?? 0)], goOn: false };
   }
   const goesBack = outcome.kind === 'fail' || operation.status === 'undoing';
   const started = goesBack ? await stepsStarted(deps.db, operation.operation_id) : NONE;
@@ -282,5 +276,12 @@ async function settle(
   const result = await commitStep(deps.db, deps.entropy, operation, commit, deps.limits.places);
   return { ...result, goOn: commit.next.keep_lease };
 }
+
+const tellingOf = ({ operation_id, kind, priority }: OperationRow, delayMs: number): Telling => ({
+  operation_id,
+  kind,
+  priority,
+  delay_seconds: delayMs / 1000,
+});
 
 const NONE: ReadonlySet<string> = new Set();

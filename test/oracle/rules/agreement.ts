@@ -48,12 +48,23 @@ export function agreement(evidence: Evidence): Finding[] {
 /** A pod that runs, runs for the instance that holds its slot. */
 function openPods({ registry, cluster }: Evidence): Finding[] {
   const slots = new Map(registry.slots.map((slot) => [podNameOf(slotKey(slot)), slot]));
+  // A parked retire may have started a staged assistant for its final snapshot.
+  const parked = new Set(registry.operations.filter(({ status }) => status === 'parked').map(({ subject }) => subject));
+  const resting = new Map(
+    registry.instances
+      .filter((row) => ['staged', 'retired'].includes(row.observed_state) && !parked.has(row.instance_id))
+      .map((row) => [row.instance_id, row.observed_state]),
+  );
   return cluster.pods.flatMap((pod) => {
     if (isGated(pod) || pod.metadata.deletionTimestamp !== undefined) return [];
     const slot = slots.get(pod.metadata.name);
     if (slot?.state === 'quarantined') return [];
     const instance = instanceOf(pod);
-    if (slot?.state === 'held' && slot.instance_id === instance) return [];
+    const rests = resting.get(instance ?? '');
+    if (slot?.state === 'held' && slot.instance_id === instance) {
+      if (rests === undefined) return [];
+      return [{ rule: 'agreement', message: `pod ${pod.metadata.name} runs although ${instance} is ${rests}` }];
+    }
     const message = `pod ${pod.metadata.name} runs for ${instance ?? 'nobody'}, its slot is ${slot?.state} by ${slot?.instance_id ?? 'nobody'}`;
     return [{ rule: 'agreement', message }];
   });

@@ -1,13 +1,22 @@
-import { type Evidence, type Finding, isWarren, podNameOf, preconditionUid, slotOf, textOf } from '../evidence.ts';
+import {
+  type Evidence,
+  type Finding,
+  type HistoryRow,
+  isWarren,
+  podNameOf,
+  preconditionUid,
+  slotOf,
+  textOf,
+} from '../evidence.ts';
+import { Lives } from '../lives.ts';
 import { claimNamesOf, runsOpen, SlotHistory, Timeline } from '../timeline.ts';
 
 /** Invariant 3: claims go by recycle's hand only, by uid, from a slot that drains and whose pod is gone. */
 export function claimDeletions(evidence: Evidence): Finding[] {
   const timeline = new Timeline(evidence.audit);
   const slots = new SlotHistory(evidence.history);
-  const activated = new Set(
-    evidence.history.filter(({ action }) => action === 'activated').map(({ subject }) => subject),
-  );
+  const lives = new Lives(evidence.history);
+  const adopted = adoptions(evidence);
   return evidence.audit.flatMap((event) => {
     if (event.resource !== 'persistentvolumeclaims' || !event.verb.startsWith('delete') || event.code >= 300) return [];
     if (evidence.outsiders.has(event.user)) return [];
@@ -25,10 +34,35 @@ export function claimDeletions(evidence: Evidence): Finding[] {
     const revision = Number(event.object?.metadata.resourceVersion ?? Number.NaN);
     const pod = runsOpen(timeline, slot, revision);
     if (pod !== undefined) found.push(`while pod ${pod.uid} ran on it`);
-    const owner = event.object?.metadata.labels?.['instance_id'];
-    if (owner !== undefined && activated.has(owner)) found.push(`although ${owner} was active on it and is not purged`);
+    const owner = adopted(slot, event.receivedAt);
+    if (owner !== undefined) {
+      const drained = slots.drainedBy(slot, event.receivedAt);
+      const released = drained?.action === 'released' ? drained : undefined;
+      const why = keptBack(lives, owner, event.receivedAt, released);
+      if (why !== undefined) found.push(`although ${owner} was active on it and ${why}`);
+    }
     return found.map((what) => ({ rule: 'claim_deletion', message: `claim ${event.name} was deleted ${what}` }));
   });
+}
+
+const DAY_MS = 86_400_000;
+
+/**
+ * Why what an instance was active on may not be deleted yet: a purge waits for the grace period; a person's release of
+ * a slot that was set aside need not. Both rest on a verified snapshot or a recorded waiver.
+ */
+function keptBack(lives: Lives, owner: string, at: number, released: HistoryRow | undefined): string | undefined {
+  const retired = lives.last(owner, 'retired', at);
+  if (released === undefined) {
+    const purge = lives.last(owner, 'purge_started', at);
+    if (retired === undefined || !lives.isRetiredAt(owner, at)) return 'is not retired';
+    if (purge === undefined || purge.at < retired.at) return 'its purge has not begun';
+    const graceMs = Number(retired.after?.['grace_days'] ?? 0) * DAY_MS;
+    if (purge.at < retired.at + graceMs) return 'its grace period was not over';
+  }
+  const waived = textOf(released?.after?.['waive']) || textOf(retired?.after?.['waive_backup']);
+  if (waived !== '' || lives.last(owner, 'snapshot_taken', at) !== undefined) return undefined;
+  return 'has neither a snapshot nor a waiver';
 }
 
 /** recycle alone lets go of volumes, testing whose they are. */
@@ -68,24 +102,22 @@ export function podDeletions(evidence: Evidence): Finding[] {
     const going = names
       .map((name) => timeline.at('persistentvolumeclaims', name, revision))
       .find((claim) => claim?.object.metadata.deletionTimestamp !== undefined);
-    const exempt = event.user === 'warren-recycle' || !adopted(slot, event.receivedAt);
+    const exempt = event.user === 'warren-recycle' || adopted(slot, event.receivedAt) === undefined;
     if (going !== undefined && !exempt) found.push(`while claim ${going.name} was being deleted`);
     return found.map((what) => ({ rule: 'pod_deletion', message: `pod ${event.name} was deleted ${what}` }));
   });
 }
 
-/** Whether somebody had become active on the slot's present volumes by a time. */
-function adoptions({ history }: Evidence): (slot: string, at: number) => boolean {
+/** Who had become active on the slot's present volumes by a time. */
+function adoptions({ history }: Evidence): (slot: string, at: number) => string | undefined {
   const slots = new SlotHistory(history);
+  const activated = Map.groupBy(
+    history.filter(({ action }) => action === 'activated'),
+    ({ after }) => textOf(after?.['slot']),
+  );
   return (slot, at) => {
     const recorded = slots.rows(slot).findLast((row) => row.at <= at && Array.isArray(row.after?.['claim_uids']));
-    return history.some(
-      (row) =>
-        row.action === 'activated' &&
-        textOf(row.after?.['slot']) === slot &&
-        row.at <= at &&
-        row.at >= (recorded?.at ?? 0),
-    );
+    return activated.get(slot)?.find((row) => row.at <= at && row.at >= (recorded?.at ?? 0))?.subject;
   };
 }
 

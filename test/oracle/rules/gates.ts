@@ -1,4 +1,5 @@
 import { type Evidence, type Finding, isWarren, slotOf, tests, textOf } from '../evidence.ts';
+import { Lives } from '../lives.ts';
 import { claimNamesOf, instanceOf, type Opening, openings, SlotHistory, Timeline } from '../timeline.ts';
 
 const GATE = 'warren.dev/unbound';
@@ -7,11 +8,7 @@ const GATE = 'warren.dev/unbound';
 export function gates(evidence: Evidence): Finding[] {
   const timeline = new Timeline(evidence.audit);
   const slots = new SlotHistory(evidence.history);
-  const created = new Map(
-    evidence.history
-      .filter(({ action }) => action === 'created')
-      .map(({ subject, after }) => [subject, textOf(after?.['slot'])]),
-  );
+  const lives = new Lives(evidence.history);
   return openings(timeline).flatMap((opening) => {
     const { state, instance } = opening;
     const { event, object, name } = state;
@@ -24,9 +21,11 @@ export function gates(evidence: Evidence): Finding[] {
     if (!tests(event.request, '/spec/schedulingGates/0/name', GATE))
       found.push('was opened without a test of the gate');
     if (instance === '' || (object.metadata.labels?.['owner_user_id'] ?? '') === '') found.push('names no owner');
-    if (created.get(instance) !== slot)
-      found.push(`was opened for an instance of slot ${created.get(instance) ?? 'none'}`);
-    if (slots.stateAt(slot, event.receivedAt) === 'draining') found.push('was opened while the slot drained');
+    const place = lives.slotAt(instance, event.receivedAt);
+    if (place !== slot) found.push(`was opened for an instance of slot ${place || 'none'}`);
+    const slotWas = slots.stateAt(slot, event.receivedAt);
+    if (slotWas === 'draining' || slotWas === 'quarantined') found.push(`was opened while the slot was ${slotWas}`);
+    if (lives.isRetiredAt(instance, event.receivedAt)) found.push('was opened for an instance that is retired');
     found.push(...claimFaults(evidence, timeline, slots, opening, slot));
     return found.map((what) => ({ rule: 'gate', message: `${where} ${what}` }));
   });

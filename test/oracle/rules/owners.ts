@@ -1,42 +1,27 @@
-import { type Evidence, type Finding, type HistoryRow, textOf } from '../evidence.ts';
-import { instanceOf, openings, Timeline } from '../timeline.ts';
+import { type Evidence, type Finding, slotOf } from '../evidence.ts';
+import { Lives } from '../lives.ts';
+import { instanceOf, openings, SlotHistory, Timeline } from '../timeline.ts';
 
 /** Transactions are dated by their beginning: a release and a taking that waited for it may look this much reversed. */
 const SLACK_MS = 5_000;
-const FREED = new Set(['rolled_back', 'cancelled', 'purged']);
-
-interface Holding {
-  readonly instance: string;
-  readonly user: string;
-  readonly slot: string;
-  readonly from: number;
-  readonly to: number;
-}
-
-function holdings(history: readonly HistoryRow[]): Holding[] {
-  const ends = new Map(history.filter(({ action }) => FREED.has(action)).map(({ subject, at }) => [subject, at]));
-  return history
-    .filter(({ action, subject }) => action === 'created' && subject.startsWith('inst_'))
-    .map(({ subject, after, at }) => ({
-      instance: subject,
-      user: textOf(after?.['user_id']),
-      slot: textOf(after?.['slot']),
-      from: at,
-      to: ends.get(subject) ?? Number.POSITIVE_INFINITY,
-    }));
-}
 
 /** Invariant 1 by the registry's own story: no slot with two owners, no user with two instances, at any time. */
 export function owners({ history, registry }: Evidence): Finding[] {
-  const all = holdings(history);
+  const lives = new Lives(history);
   const found: Finding[] = [];
-  for (const by of ['slot', 'user'] as const) {
-    for (const [key, some] of Map.groupBy(all, (each) => each[by])) {
+  for (const [what, spans] of [
+    ['slot', lives.inSlots()],
+    ['user', lives.ofUsers()],
+  ] as const) {
+    for (const [key, some] of Map.groupBy(spans, ({ of }) => of)) {
       some.sort((one, two) => one.from - two.from);
       for (const [index, later] of some.entries()) {
         for (const earlier of some.slice(0, index)) {
-          if (earlier.to <= later.from + SLACK_MS) continue;
-          found.push({ rule: 'owner', message: `${by} ${key} had ${earlier.instance} and ${later.instance} at once` });
+          if (earlier.instance === later.instance || earlier.to <= later.from + SLACK_MS) continue;
+          found.push({
+            rule: 'owner',
+            message: `${what} ${key} had ${earlier.instance} and ${later.instance} at once`,
+          });
         }
       }
     }
@@ -89,8 +74,12 @@ export function things(evidence: Evidence): Finding[] {
 const pair = (key: string, value: string | undefined): [string, string][] =>
   value === undefined ? [] : [[key, value]];
 
-/** An instance's next pod runs only when the one before has gone, wherever it was. */
+/**
+ * An instance's next pod runs only when the one before has gone, wherever it was; unless that one was set aside with
+ * its slot, where nobody may stop it.
+ */
 function twice(evidence: Evidence, timeline: Timeline): Finding[] {
+  const slots = new SlotHistory(evidence.history);
   const found: Finding[] = [];
   for (const [instance, some] of Map.groupBy(openings(timeline), (opening) => opening.instance)) {
     for (const [index, later] of some.entries()) {
@@ -99,6 +88,8 @@ function twice(evidence: Evidence, timeline: Timeline): Finding[] {
         const gone = timeline.goneAt('pods', earlier.state.uid);
         if (gone !== undefined && gone.revision < later.state.revision) continue;
         if (evidence.outsiders.has(later.state.event.user)) continue;
+        const at = later.state.event.receivedAt;
+        if (slots.stateAt(slotOf(earlier.state.name) ?? '', at) === 'quarantined') continue;
         const message = `${instance} ran as ${earlier.state.name} and ${later.state.name} at once`;
         found.push({ rule: 'one_owner', message });
       }
