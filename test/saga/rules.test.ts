@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { Limits } from '../../src/lib/config.ts';
 import { rebindPause } from '../../src/lib/lifecycle/rebind.ts';
+import { retire } from '../../src/lib/lifecycle/retire.ts';
+import { stage } from '../../src/lib/lifecycle/stage.ts';
 import { afterRetry } from '../../src/lib/saga/advance.ts';
+import { isPastStop } from '../../src/lib/saga/commands.ts';
 import { trips } from '../../src/lib/saga/guard.ts';
 import { judgeCluster } from '../../src/lib/saga/proof.ts';
 import type { OperationRow } from '../../src/lib/saga/rows.ts';
@@ -101,4 +104,12 @@ it('a cluster is ours by uid and by a mark that we know', () => {
     ours: false,
     code: 'registry_behind_cluster',
   });
+});
+
+it('a cancel comes too late exactly from a saga’s point of no return on', () => {
+  for (const saga of [stage, retire]) {
+    const names = saga.steps.map(({ name }) => name);
+    const from = names.indexOf(saga.point_of_no_return ?? '');
+    expect(names.filter(isPastStop)).toEqual(names.slice(from));
+  }
 });

@@ -23,8 +23,8 @@ export interface CommandResult {
 /** Kinds that a person may cancel while they go forward; the others end by themselves. */
 const CANCELLABLE = new Set<OperationRow['kind']>(['create', 'stage', 'restore', 'retire', 'snapshot', 'warm_up']);
 
-/** Steps from which nothing is taken back any more, of a stage and of a retire (their sagas' points of no return). */
-const PAST_RETURN = new Set(['stop', 'stopped']);
+/** Whether nothing is taken back any more of a stage or a retire (their sagas' points of no return; a test ties them). */
+export const isPastStop = (step: string): boolean => step === 'stop' || step === 'stopped';
 
 /**
  * Asks an operation to stop and take back what it did; the runner sees it before its next step.
@@ -37,7 +37,7 @@ export function cancelOperation(deps: CommandDeps, operationId: string, caller: 
       throw new WarrenError('rolling_back', `operation ${operationId} is being rolled back already`, about(operation));
     }
     const open = ['queued', 'pending', 'running', 'waiting'].includes(operation.status);
-    const tooLate = PAST_RETURN.has(operation.step);
+    const tooLate = isPastStop(operation.step);
     if (!open || tooLate || !CANCELLABLE.has(operation.kind)) {
       const cannot = tooLate ? 'can no longer be cancelled: its pod is being stopped' : 'cannot be cancelled';
       const why = open ? `a ${operation.kind} ${cannot}` : `it is ${operation.status}`;
