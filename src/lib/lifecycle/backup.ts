@@ -104,13 +104,19 @@ const step = (name: string, call: (call: SnapshotCall) => Promise<Progress>, und
 const abandon: Step['undo'] = async (context) =>
   isStill(context) ? done({ detail: 'nothing runs' }) : goOn(context, abandonSnapshot);
 
-/** The counters of the assistant's work before the backup, to be held against those after it. */
+/**
+ * The counters of the assistant's work before the backup, to be held against those after it. What was begun of a
+ * snapshot before this look is begun anew: a pod that was taken away and started again has forgotten its cron runs, so
+ * its counters cannot tell what that snapshot lacks.
+ */
 const note: Step = {
   name: 'note_work',
   touches: 'nothing',
   async run(context) {
     if (isLeft(context) || policyOf(context) !== 'required') return done({ detail: 'not compared' });
-    return done({ state: { work: (await workOf(context)).counters } });
+    const { counters } = await workOf(context);
+    await retakeSnapshot(callOf(context));
+    return done({ state: { work: counters } });
   },
 };
 
@@ -159,7 +165,6 @@ async function takenAgain(context: StepContext, work: Work): Promise<Outcome | n
   if (work.counters === context.operation.state.work) return null;
   const takes = (context.operation.state.takes ?? 1) + 1;
   if (takes > MAX_TAKES) return fail('assistant_busy', `work was done during each of ${MAX_TAKES} final snapshots`);
-  await retakeSnapshot(callOf(context));
   return done({ back: 'note_work', detail: 'work was done since: taken again', state: { takes } });
 }
 

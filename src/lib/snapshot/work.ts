@@ -7,6 +7,7 @@ export interface WorkRow {
   readonly instance_id: string;
   readonly round: number;
   readonly first_round: number;
+  readonly begun_at: Date;
   readonly stalls: number;
   readonly job_id: string | null;
   readonly backup_id: string | null;
@@ -106,5 +107,9 @@ export const notBegun: Progress = {
 
 /** The name that a round's backup has inside the assistant. Others of the prefix are leftovers of ours. */
 export const BACKUP_PREFIX = 'warren ';
-export const backupName = (work: Pick<WorkRow, 'operation_id' | 'round'>): string =>
-  `${BACKUP_PREFIX}${work.operation_id} ${work.round}`;
+/**
+ * Says whose backup it is, and of which beginning: the work of a snapshot that was tidied is forgotten, its copy may
+ * still stand inside an assistant that did not answer then, and one begun anew must not take that for its own.
+ */
+export const backupName = (work: Pick<WorkRow, 'operation_id' | 'round' | 'begun_at'>): string =>
+  `${BACKUP_PREFIX}${work.operation_id} ${work.begun_at.getTime()} ${work.round}`;
