@@ -41,7 +41,11 @@ const NORMAL: readonly Part[] = [
 ];
 
 const DEEP: readonly Part[] = [
-  vitest('2,000 schedules', 'vitest.config.ts', { WARREN_SCHEDULES: '2000', WARREN_ONLY: 'simulation' }),
+  vitest('2,000 schedules', 'vitest.config.ts', {
+    WARREN_SCHEDULES: '2000',
+    WARREN_LIVES: '2000',
+    WARREN_ONLY: 'simulation',
+  }),
   vitest('mutants', 'vitest.mutants.config.ts'),
   vitest('chaos', 'vitest.chaos.config.ts'),
 ];

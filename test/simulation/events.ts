@@ -122,8 +122,12 @@ export interface Schedule {
 
 const eventsOf = (event: fc.Arbitrary<Event>) => fc.array(event, { minLength: 8, maxLength: 40, size: 'max' });
 
-const births: fc.Arbitrary<Schedule> = fc.record({ entropy: fc.nat(), born: fc.constant(0), events: eventsOf(birth) });
-const lives: fc.Arbitrary<Schedule> = fc.record({
+export const births: fc.Arbitrary<Schedule> = fc.record({
+  entropy: fc.nat(),
+  born: fc.constant(0),
+  events: eventsOf(birth),
+});
+export const lives: fc.Arbitrary<Schedule> = fc.record({
   entropy: fc.nat(),
   born: fc.constantFrom(1, 1, 2),
   events: eventsOf(life),

@@ -69,6 +69,8 @@ export interface Search {
   readonly runs: number;
   /** Whether a failure is made as small as it can be, which takes many more runs. */
   readonly shrink: boolean;
+  /** What kind of schedules; births and lives in turn when absent. */
+  readonly of?: fc.Arbitrary<Schedule>;
   /** The path of one earlier failure: only that one runs. */
   readonly path?: string | undefined;
 }
@@ -76,9 +78,9 @@ export interface Search {
 /** Runs random schedules. Returns how many ran, and what broke with how to see it again; null when nothing did. */
 export async function search(
   stage: Stage,
-  { seed, runs, shrink, path }: Search,
+  { seed, runs, shrink, path, of = schedule }: Search,
 ): Promise<{ runs: number; broken: string | null }> {
-  const property = fc.asyncProperty(schedule, async (each) => {
+  const property = fc.asyncProperty(of, async (each) => {
     await stage.run(each);
   });
   const found = await fc.check(property, {
