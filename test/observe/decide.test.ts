@@ -1,6 +1,7 @@
+import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { PodCondensed } from '../../src/lib/domain/observation.ts';
-import { decide, type Held } from '../../src/lib/observe/decide.ts';
+import { decide, type Held, meansNothing } from '../../src/lib/observe/decide.ts';
 import { changeOf } from '../../src/lib/observe/newer.ts';
 import { POD, podGone, podSeen } from '../forwarder/support.ts';
 
@@ -117,4 +118,46 @@ const row = (uid: string) => ({
   resource_version: '1',
   deleted: false,
   condensed: POD,
+});
+
+const podState = fc.record(
+  {
+    gated: fc.boolean(),
+    ready: fc.boolean(),
+    terminating: fc.boolean(),
+    waiting_reason: fc.constantFrom(null, 'CrashLoopBackOff', 'ImagePullBackOff'),
+    terminated_reason: fc.constantFrom(null, 'Error', 'OOMKilled'),
+  },
+  { requiredKeys: [] },
+);
+const uid = fc.constantFrom('u1', 'u2', 'u3');
+const held = fc.record({
+  desired_state: fc.constantFrom<Held['desired_state'][]>('active', 'staged'),
+  observed_state: fc.constantFrom<Held['observed_state'][]>('active', 'failed', 'starting'),
+  pod_uid: fc.option(uid),
+  activated_at: fc.option(fc.constant(new Date(0))),
+  slot_pod_uid: fc.option(uid),
+  last_kind: fc.constantFrom<NonNullable<Held['last_kind']>[]>('create', 'rebind'),
+  last_status: fc.constantFrom<NonNullable<Held['last_status']>[]>('succeeded', 'parked', 'rolled_back'),
+});
+const change = fc
+  .tuple(uid, podState, fc.option(fc.record({ uid, state: podState })), fc.boolean())
+  .map(([now, state, before, isGone]) => (isGone ? gone(now) : seen(now, state, before)));
+
+describe('a change that means nothing for anybody', () => {
+  it('is one that nothing follows from, whoever holds the slot', () => {
+    fc.assert(
+      fc.property(held, change, (holder, seenChange) => {
+        fc.pre(meansNothing(seenChange));
+        expect(decide(holder, seenChange)).toEqual({ do: 'nothing' });
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it('is most of what a start consists of, and not its end', () => {
+    const starting: State = { ready: false, phase: 'Pending' };
+    expect(meansNothing(seen('u1', starting, { uid: 'u1', state: { ...starting, gated: true } }))).toBe(true);
+    expect(meansNothing(seen('u1', { ready: true }, { uid: 'u1', state: starting }))).toBe(false);
+  });
 });

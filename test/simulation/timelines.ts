@@ -19,6 +19,14 @@ const STEPS: Readonly<Record<string, readonly string[]>> = {
   snapshot: SNAPSHOT,
 };
 
+/** Steps that have nothing to do for some, who pass them over: a warm slot, a restore that is no rebuild, no backup. */
+const PASSED_OVER: Readonly<Record<string, readonly string[]>> = {
+  create: ['slot'],
+  stage: ['idle', ...FINAL_SNAPSHOT],
+  restore: ['move', 'slot', 'fill', 'next_token', 'restart'],
+  retire: [...START, ...FINAL_SNAPSHOT],
+};
+
 interface StepRow {
   readonly operation_id: string;
   readonly kind: string;
@@ -47,7 +55,7 @@ function judgeTimeline(rows: readonly StepRow[]): void {
     must(row.seq === n + 1 && row.finished, rule, told);
     const before = rows[n - 1];
     const steps = STEPS[row.kind] ?? [];
-    const first = before === undefined && row.step === steps[0] && row.direction === 'do';
+    const first = before === undefined && row.direction === 'do' && comesAfter(row, -1, steps);
     must(first || (before !== undefined && follows(before, row, steps)), rule, told);
   }
   const last = rows.at(-1);
@@ -56,13 +64,19 @@ function judgeTimeline(rows: readonly StepRow[]): void {
   must(ended, rule, () => `${last.operation_id} succeeded after ${last.direction} ${last.step} ${last.outcome}`);
 }
 
+/** Whether all that stands between step number `from` and this one may be passed over. */
+function comesAfter({ kind, step }: StepRow, from: number, steps: readonly string[]): boolean {
+  const to = steps.indexOf(step);
+  return to > from && steps.slice(from + 1, to).every((each) => PASSED_OVER[kind]?.includes(each));
+}
+
 /** Whether `row` may come right after `before`. */
 function follows(before: StepRow, row: StepRow, steps: readonly string[]): boolean {
   const from = steps.indexOf(before.step);
   const to = steps.indexOf(row.step);
   if (before.outcome === 'parked') return row.step === before.step && row.direction === before.direction;
   if (before.direction === 'undo') return row.direction === 'undo' && before.outcome === 'undone' && to < from;
-  if (before.outcome === 'done') return row.direction === 'do' && to === from + 1;
+  if (before.outcome === 'done') return row.direction === 'do' && comesAfter(row, from, steps);
   if (before.outcome?.startsWith('back to ') === true)
     return row.direction === 'do' && before.outcome === `back to ${row.step}`;
   return before.outcome === 'failed' && row.direction === 'undo' && to <= from;

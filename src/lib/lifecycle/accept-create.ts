@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Limits } from '../config.ts';
 import { type Entropy, newInstanceId } from '../domain/ids.ts';
-import { podDns, preferredShard, type SlotRef } from '../domain/names.ts';
+import { podDns, preferredShard } from '../domain/names.ts';
 import { WarrenError } from '../errors.ts';
 import type { Database, Sql } from '../ports.ts';
 import type { Caller } from '../saga/commands.ts';
@@ -9,7 +9,7 @@ import { appendHistory } from '../saga/history.ts';
 import { inFlight, insertOperation } from '../saga/operations.ts';
 import type { InstanceRow, OperationRow } from '../saga/rows.ts';
 import type { CommandCaller } from './accept.ts';
-import { allocateSlot } from './allocate.ts';
+import { allocateSlot, type FreeSlot } from './allocate.ts';
 import { recall, remember } from './idempotency.ts';
 
 export interface CreateInput {
@@ -102,7 +102,7 @@ async function bear(sql: Sql, deps: AcceptDeps, input: CreateInput, caller: Call
     subject: instanceId,
     instance_id: instanceId,
     kind: 'create',
-    step: 'slot',
+    step: slot.state === 'warm' ? 'pin' : 'slot',
     actor: caller.actor,
     input: { user_id: input.user_id },
     deadline_seconds: deps.limits.create_deadline_seconds,
@@ -124,7 +124,7 @@ async function bear(sql: Sql, deps: AcceptDeps, input: CreateInput, caller: Call
   return { created: true, instance, operation };
 }
 
-async function placeUser(sql: Sql, userId: string): Promise<SlotRef> {
+async function placeUser(sql: Sql, userId: string): Promise<FreeSlot> {
   const [count] = await sql.query<{ shards: number }>('select count(*) as shards from shard');
   const shards = count?.shards ?? 0;
   const slot = shards === 0 ? null : await allocateSlot(sql, preferredShard(userId, shards));

@@ -1,4 +1,5 @@
 import { appendHistory } from '../saga/history.ts';
+import type { OperationRow } from '../saga/rows.ts';
 import { done, fail, type Outcome, type Step, type StepContext } from '../saga/step.ts';
 import {
   abandonSnapshot,
@@ -22,15 +23,20 @@ const RESERVE_MS = 5_000;
 const MAX_TAKES = 5;
 
 /** What the operation says of its backup: a waived or skipped one is not taken, a best-effort one may fail. */
-function policyOf(context: StepContext): 'required' | 'best_effort' | 'skip' {
-  const { backup, waive_backup } = context.operation.input;
+function policyOf({ operation }: { readonly operation: Asked }): 'required' | 'best_effort' | 'skip' {
+  const { backup, waive_backup } = operation.input;
   if (typeof waive_backup === 'string' && waive_backup !== '') return 'skip';
   if (backup === 'skip' || backup === 'best_effort') return backup;
   return 'required';
 }
 
-const isLeft = (context: StepContext): boolean =>
-  policyOf(context) === 'skip' || context.operation.state.backup_given_up === true || isStill(context);
+type Asked = Pick<OperationRow, 'state' | 'input'>;
+
+/** Whether a backup is (still) wanted, as far as the operation tells. */
+const isWanted = (operation: Asked): boolean =>
+  policyOf({ operation }) !== 'skip' && operation.state.backup_given_up !== true;
+
+const isLeft = (context: StepContext): boolean => !isWanted(context.operation) || isStill(context);
 
 /** A retire of an assistant that does not run and whose last snapshot is still its last word. */
 const isStill = (context: StepContext): boolean => context.slot?.pod_uid === null;
@@ -96,7 +102,8 @@ function giveUp(context: StepContext, { code, message }: { code: string; message
 const step = (name: string, call: (call: SnapshotCall) => Promise<Progress>, undo?: Step['undo']): Step => ({
   name,
   touches: 'additive',
-  run: async (context) => (isLeft(context) ? done({ detail: 'no backup' }) : goOn(context, call)),
+  when: isWanted,
+  run: async (context) => (isStill(context) ? done({ detail: 'no backup' }) : goOn(context, call)),
   ...(undo === undefined ? {} : { undo }),
 });
 
@@ -112,8 +119,9 @@ const abandon: Step['undo'] = async (context) =>
 const note: Step = {
   name: 'note_work',
   touches: 'nothing',
+  when: (operation) => isWanted(operation) && policyOf({ operation }) === 'required',
   async run(context) {
-    if (isLeft(context) || policyOf(context) !== 'required') return done({ detail: 'not compared' });
+    if (isStill(context)) return done({ detail: 'not compared' });
     const { counters } = await workOf(context);
     await retakeSnapshot(callOf(context));
     return done({ state: { work: counters } });
@@ -123,8 +131,9 @@ const note: Step = {
 const record: Step = {
   name: 'record',
   touches: 'nothing',
+  when: isWanted,
   run: async (context) =>
-    isLeft(context)
+    isStill(context)
       ? done({ detail: 'no backup' })
       : done({
           commit: async (sql) => {
@@ -144,8 +153,9 @@ const LOOK_MS = 2_000;
 const compare: Step = {
   name: 'compare_work',
   touches: 'nothing',
+  when: (operation) => isWanted(operation) && operation.state.work !== undefined,
   async run(context): Promise<Outcome> {
-    if (isLeft(context) || context.operation.state.work === undefined) return done({ detail: 'not compared' });
+    if (isStill(context)) return done({ detail: 'not compared' });
     const work = await workOf(context);
     const since = context.operation.state.drain_since ?? context.now.toISOString();
     const lasted = context.now.getTime() - Date.parse(since);

@@ -1,17 +1,19 @@
-import { done, fail, type Outcome, type Step, type StepContext } from '../saga/step.ts';
+import type { OperationRow } from '../saga/rows.ts';
+import { done, fail, type Outcome, type Step } from '../saga/step.ts';
 import { workIfAnswered } from './work.ts';
 
 const LOOK_MS = 2_000;
 
 /** Whether a person or a wave insists: work that runs does not hold it back. */
-const forced = (context: StepContext): boolean => context.operation.input['force'] === true;
+const forced = ({ operation }: { readonly operation: Pick<OperationRow, 'input'> }): boolean =>
+  operation.input['force'] === true;
 
 /** Before anything is touched: an assistant that works is not parked, nor one that does not say. */
 export const idle: Step = {
   name: 'idle',
   touches: 'nothing',
+  when: (operation) => !forced({ operation }),
   async run(context) {
-    if (forced(context)) return done({ detail: 'not asked: forced' });
     const work = await workIfAnswered(context);
     if (work === null)
       return fail('assistant_silent', 'the assistant does not say whether it works; force stages it all the same');

@@ -51,9 +51,8 @@ export async function slotToRetake(context: StepContext): Promise<Outcome> {
 export const move: Step = {
   name: 'move',
   touches: 'nothing',
+  when: ({ state }) => state.rebuild !== undefined || state.retakes !== undefined,
   async run(context) {
-    const { rebuild, retakes } = context.operation.state;
-    if (rebuild === undefined && retakes === undefined) return done({ detail: 'stays' });
     const { slot } = holding(context);
     return done({ detail: `leaves ${refOf(slot)}`, state: { left_slot: refOf(slot) }, commit: leave });
   },

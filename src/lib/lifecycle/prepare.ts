@@ -12,9 +12,10 @@ const SOON_MS = 2_000;
  * A slot that was only planned gets its pod, fresh recorded claims and its token in the shard's Secret. Shared by
  * create (for the slot that it holds) and warm_up (for a slot that nobody holds).
  */
-export const prepareSlot = (commitTo: 'held' | 'warm'): Step => ({
+export const prepareSlot = (commitTo: 'held' | 'warm', when?: Step['when']): Step => ({
   name: 'slot',
   touches: 'additive',
+  ...(when === undefined ? {} : { when }),
   waitsOn: (context) => ({ kind: 'Pod', name: podName(slotOf(context)) }),
   async run(context) {
     const slot = slotOf(context);

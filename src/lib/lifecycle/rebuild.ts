@@ -42,8 +42,8 @@ export const volumes: Step = {
 export const fill: Step = {
   name: 'fill',
   touches: 'additive',
+  when: ({ state }) => state.rebuild === 'fill',
   async run(context): Promise<Outcome> {
-    if (context.operation.state.rebuild !== 'fill') return done({ detail: 'has its data' });
     if (context.operation.input['from'] === 'empty')
       return done({ detail: 'left empty', state: { rebuild: 'restart' } });
     const outcome = await fillFromSnapshot(context);
@@ -55,8 +55,8 @@ export const fill: Step = {
 export const nextToken: Step = {
   name: 'next_token',
   touches: 'nothing',
+  when: ({ state }) => state.rebuild === 'restart',
   async run(context) {
-    if (context.operation.state.rebuild !== 'restart') return done({ detail: 'keeps its token' });
     const { slot } = holding(context);
     return done({
       detail: `generation ${slot.token_generation + 1}`,
@@ -76,8 +76,8 @@ export const nextToken: Step = {
 export const restart: Step = {
   name: 'restart',
   touches: 'subtractive',
+  when: ({ state }) => state.rebuild === 'restarting',
   async run(context) {
-    if (context.operation.state.rebuild !== 'restarting') return done({ detail: 'runs on' });
     const { slot } = holding(context);
     if (slot.pod_uid === null) throw new Error(`no pod was pinned in ${refOf(slot)}`);
     const going = await terminatingClaim(context, slot);

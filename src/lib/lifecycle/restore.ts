@@ -2,6 +2,7 @@ import type { Limits } from '../config.ts';
 import type { Sql } from '../ports.ts';
 import { appendHistory } from '../saga/history.ts';
 import type { NewOperation } from '../saga/operations.ts';
+import type { OperationRow } from '../saga/rows.ts';
 import type { CommitEffect, Saga, StepContext } from '../saga/step.ts';
 import { bind, holding, pin, verify } from './bind.ts';
 import { failInstance } from './create.ts';
@@ -20,10 +21,15 @@ export const restore: Saga = {
   kind: 'restore',
   cancellable: true,
   on_failure: 'undo',
-  steps: [volumes, move, prepareSlot('held'), pin, bind, ready, verify, fill, nextToken, restart, register],
+  steps: [volumes, move, prepareSlot('held', isMoved), pin, bind, ready, verify, fill, nextToken, restart, register],
   undone: rest,
   parked: failInstance,
 };
+
+/** Only a slot that was taken for a rebuild may be one that was never prepared. */
+function isMoved({ state }: Pick<OperationRow, 'state'>): boolean {
+  return state.left_slot !== undefined;
+}
 
 export const restoreOf = (instanceId: string, actor: string, limits: Limits): NewOperation => ({
   subject: instanceId,

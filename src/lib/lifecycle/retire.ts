@@ -103,7 +103,7 @@ const decide: Step = {
 /** A step that only an unrouted start takes. */
 const ifStarting = (step: Step): Step => ({
   ...step,
-  run: async (context) => (context.operation.state.starts === true ? step.run(context) : done({ detail: 'no start' })),
+  when: ({ state }) => state.starts === true,
 });
 
 /**

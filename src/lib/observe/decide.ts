@@ -44,6 +44,18 @@ export function decide(held: Held, change: Change): Decision {
   return isLoss(pod, before) ? failing(held, reasonOf(pod, before)) : NOTHING;
 }
 
+/**
+ * Whether a change means nothing for whatever instance may hold the slot, so that nobody need look for it. Pure; most
+ * changes of a pod that starts are such.
+ */
+export function meansNothing(change: Change): boolean {
+  if (change.gone.size > 0) return false;
+  const pod = podOf(change);
+  if (pod === null) return true;
+  if (pod.gated) return pod.deleted || pod.terminating;
+  return pod.ready ? pod.terminating : !isLoss(pod, beforeOf(change, pod.uid));
+}
+
 const failing = (held: Held, reason: string): Decision =>
   held.observed_state === 'active' ? { do: 'fail', reason } : NOTHING;
 

@@ -30,12 +30,9 @@ export function storeObservations(
 ): Promise<Observed> {
   if (message.observations.length === 0) return Promise.resolve(NOTHING);
   return db.tx(async (sql) => {
-    const [cluster] = await sql.query<{ epoch: number; now: Date }>(
-      'select epoch, clock_now() as now from cluster where cluster_uid = $1',
-      [message.cluster_uid],
-    );
-    if (cluster === undefined) return NOTHING;
-    const { changes, versions } = await storeNewer(sql, message, cluster.epoch);
+    const stored = await storeNewer(sql, message);
+    if (stored === null) return NOTHING;
+    const { now, changes, versions } = stored;
     const calls = await lockConcerned(sql, changes);
     const woken = await wakeWaiting(sql, versions);
     const rebinds = await answerCalls(sql, calls, deps);
@@ -45,7 +42,7 @@ export function storeObservations(
       rebinds: rebinds.map(({ operation_id, kind, due_at }) => ({
         operation_id,
         kind,
-        delay_seconds: Math.max(0, (due_at.getTime() - cluster.now.getTime()) / 1_000),
+        delay_seconds: Math.max(0, (due_at.getTime() - now.getTime()) / 1_000),
       })),
     };
   });

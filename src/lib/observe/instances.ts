@@ -5,7 +5,7 @@ import { insertRebind } from '../lifecycle/rebind.ts';
 import type { Sql } from '../ports.ts';
 import { appendHistory } from '../saga/history.ts';
 import type { InstanceRow, OperationRow } from '../saga/rows.ts';
-import { type Decision, decide, type Held } from './decide.ts';
+import { type Decision, decide, type Held, meansNothing } from './decide.ts';
 import type { Change } from './newer.ts';
 
 type HeldRow = InstanceRow & Held;
@@ -35,7 +35,7 @@ const HELD = `
  */
 export async function lockConcerned(sql: Sql, changes: readonly Change[]): Promise<Call[]> {
   const pods = changes.flatMap((change) => {
-    const slot = change.kind === 'Pod' ? slotOfPod(change.name) : null;
+    const slot = change.kind === 'Pod' && !meansNothing(change) ? slotOfPod(change.name) : null;
     return slot === null ? [] : [{ ...slot, change }];
   });
   if (pods.length === 0) return [];

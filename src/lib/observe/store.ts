@@ -13,18 +13,22 @@ export interface Version {
 }
 
 export interface Stored {
+  /** PostgreSQL's clock. */
+  readonly now: Date;
   readonly changes: readonly Change[];
   readonly versions: readonly Version[];
 }
 
 /**
  * Writes what is newer than the rows, each with the next version. Locks the rows in order of kind and name, before
- * anything else in the transaction (the lock order of the registry).
+ * anything else in the transaction (the lock order of the registry). Null when the message is of another cluster.
  */
-export async function storeNewer(sql: Sql, message: ObservationMessage, epoch: number): Promise<Stored> {
+export async function storeNewer(sql: Sql, message: ObservationMessage): Promise<Stored | null> {
   const seen = Map.groupBy(message.observations, ({ kind, name }) => waitKey(kind, name));
   const keys = [...seen.values()].map(([first]) => ({ kind: first?.kind, name: first?.name }));
-  const rows = await lockRows(sql, keys);
+  const locked = await lockRows(sql, message.cluster_uid, keys);
+  if (locked === null) return null;
+  const { rows, epoch, now } = locked;
   const changes = [...seen].flatMap(([key, each]) =>
     isNonEmpty(each) ? [changeOf(each, epoch, rows.get(key) ?? null)] : [],
   );
@@ -34,7 +38,7 @@ export async function storeNewer(sql: Sql, message: ObservationMessage, epoch: n
     if (current === null || version === undefined) return [];
     return [{ wait_key: waitKey(kind, name), version, settled: isSettled(current) }];
   });
-  return { changes, versions };
+  return { now, changes, versions };
 }
 
 /** A row with what a pod's start was seen to wait for. */
@@ -42,23 +46,41 @@ type LockedRow = StoredObservation & SeenPod;
 
 const LOCK = `
   select kind, name, uid, epoch, resource_version::text, deleted, condensed, start_class,
-         extract(epoch from clock_now() - seen_at)::float8 as seconds
+         extract(epoch from clock_now() - seen_at)::float8 as seconds,
+         clock_now() as now, (select epoch from cluster where cluster_uid = $2) as cluster_epoch
     from observation
    where (kind, name) in (select kind, name from jsonb_to_recordset($1) as k (kind text, name text))
    order by kind, name for update`;
 
-async function lockRows(sql: Sql, keys: readonly object[]): Promise<ReadonlyMap<string, LockedRow>> {
-  const wanted = JSON.stringify(keys);
-  // A row to lock for what is seen for the first time (waiting operations make such placeholders too). Before the first
-  // lock, so that handlers of the same objects meet in one order.
-  await sql.query(
-    `insert into observation (kind, name)
-     select kind, name from jsonb_to_recordset($1) as k (kind text, name text) order by kind, name
-     on conflict do nothing`,
-    [wanted],
-  );
-  const rows = await sql.query<LockedRow>(LOCK, [wanted]);
-  return new Map(rows.map((row) => [`${row.kind}/${row.name}`, row]));
+/**
+ * A row to lock for what is seen for the first time (waiting operations make such placeholders too). In order, so that
+ * handlers of the same objects meet in one order.
+ */
+const PLACE = `
+  insert into observation (kind, name)
+  select kind, name from jsonb_to_recordset($1) as k (kind text, name text)
+   where exists (select 1 from cluster where cluster_uid = $2)
+   order by kind, name
+  on conflict do nothing`;
+
+interface Locked {
+  readonly rows: ReadonlyMap<string, LockedRow>;
+  readonly epoch: number;
+  readonly now: Date;
+}
+
+async function lockRows(sql: Sql, clusterUid: string, keys: readonly object[]): Promise<Locked | null> {
+  const asked = [JSON.stringify(keys), clusterUid];
+  const lock = () => sql.query<LockedRow & { now: Date; cluster_epoch: number | null }>(LOCK, asked);
+  let rows = await lock();
+  if (rows.length < keys.length) {
+    await sql.query(PLACE, asked);
+    rows = await lock();
+  }
+  const [first] = rows;
+  if (first === undefined || first.cluster_epoch === null) return null;
+  const byKey = new Map(rows.map((row) => [`${row.kind}/${row.name}`, row]));
+  return { rows: byKey, epoch: first.cluster_epoch, now: first.now };
 }
 
 const WRITE = `

@@ -38,7 +38,8 @@ export function advance(input: AdvanceInput): StepCommit {
   if (saga === undefined) throw new Error('a step was done by a saga that is not known');
   const at = saga.steps.findIndex(({ name }) => name === context.operation.step);
   if (undoing) return goBack(input, saga, outcome, at - 1, context.operation.error);
-  const next = outcome.back ?? saga.steps[at + 1]?.name;
+  const state = { ...context.operation.state, ...outcome.state, tries: 0 };
+  const next = outcome.back ?? nextStep(saga, at, { ...context.operation, state });
   return {
     outcome: outcome.back === undefined ? 'done' : `back to ${outcome.back}`,
     detail: outcome.detail ?? null,
@@ -48,7 +49,7 @@ export function advance(input: AdvanceInput): StepCommit {
     next: {
       status: next === undefined ? 'succeeded' : 'running',
       step: next ?? context.operation.step,
-      state: { ...context.operation.state, ...outcome.state, tries: 0 },
+      state,
       error: null,
       keep_lease: next !== undefined,
       reset_attempt: true,
@@ -56,6 +57,10 @@ export function advance(input: AdvanceInput): StepCommit {
     },
   };
 }
+
+/** The first step behind `at` that has something to do. */
+const nextStep = (saga: Saga, at: number, operation: OperationRow): string | undefined =>
+  saga.steps.slice(at + 1).find((step) => step.when?.(operation) ?? true)?.name;
 
 /** Whether nothing is taken back any more: the step is the point of no return, or comes after it. */
 export function isPastReturn(saga: Saga, step: string): boolean {
@@ -94,7 +99,7 @@ function goBack(
     outcome: failed ? 'failed' : 'undone',
     detail: outcome.kind === 'done' ? (outcome.detail ?? null) : null,
     error: failed ? outcome.error : null,
-    change: async (sql) => join(await bind(outcome, context)(sql), await undone?.(sql, settled)),
+    change: async (sql) => join(await bind(outcome, context)?.(sql), await undone?.(sql, settled)),
     starts: next === undefined ? null : 'undo',
     next: {
       status: next === undefined ? (cancelled ? 'cancelled' : 'rolled_back') : 'undoing',
@@ -117,7 +122,7 @@ function park(input: AdvanceInput, outcome: Extract<Ending, { kind: 'fail' }>): 
     detail: null,
     error: outcome.error,
     change: async (sql) => {
-      const effect = join(await bind(outcome, context)(sql), await saga?.parked?.(sql, context, outcome.error));
+      const effect = join(await bind(outcome, context)?.(sql), await saga?.parked?.(sql, context, outcome.error));
       await appendHistory(sql, {
         subject: operation.instance_id ?? operation.subject,
         actor: operation.actor,
@@ -186,8 +191,8 @@ export function afterRetry(
   };
 }
 
-function bind(outcome: Ending, context: StepContext): (sql: Sql) => Promise<CommitEffect | undefined> {
-  return async (sql) => outcome.commit?.(sql, context);
+function bind({ commit }: Ending, context: StepContext): ((sql: Sql) => Promise<CommitEffect | undefined>) | null {
+  return commit === undefined ? null : (sql) => commit(sql, context);
 }
 
 function join(one: CommitEffect | undefined, two: CommitEffect | undefined): CommitEffect {

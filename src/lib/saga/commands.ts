@@ -2,6 +2,7 @@ import type { Limits } from '../config.ts';
 import { isUniqueViolation, WarrenError } from '../errors.ts';
 import type { Database, Sql } from '../ports.ts';
 import { appendHistory } from './history.ts';
+import { openStep } from './lease.ts';
 import type { InstanceRow, OperationRow } from './rows.ts';
 
 /** Who asks: recorded in history. */
@@ -110,6 +111,7 @@ async function redrive(sql: Sql, limits: Limits, operationId: string, caller: Ca
       where operation_id = $1 returning *`,
     [operationId, limits.create_deadline_seconds],
   );
+  await openStep(sql, operationId);
   await note(sql, row ?? operation, caller, 'redriven');
   return withInstance(sql, row ?? operation);
 }

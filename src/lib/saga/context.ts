@@ -15,6 +15,7 @@ interface Row {
   readonly slot: Json<SlotRow> | null;
   readonly shard: Json<ShardRow> | null;
   readonly claims: readonly string[] | null;
+  readonly pod: Json<ObservationRow> | null;
 }
 
 /** One statement a step: five round trips in its place were a third of the time Warren itself takes for a create. */
@@ -22,14 +23,23 @@ const SUBJECT = `
   select clock_now() as now, to_jsonb(i) as instance, to_jsonb(s) as slot, to_jsonb(h) as shard,
          (select array_agg(claim ->> 'name' order by place)
             from shard_template t, jsonb_array_elements(t.spec -> 'claims') with ordinality as claims (claim, place)
-           where t.version = h.template_version) as claims
+           where t.version = h.template_version) as claims,
+         to_jsonb(b) as pod
     from (select $1::text as instance_id, $2::text as shard_id, $3::int as pod_index) as wanted
     left join instance_registry i on i.instance_id = wanted.instance_id
     left join shard h on h.shard_id = coalesce(i.shard_id, wanted.shard_id)
-    left join slot s on s.shard_id = h.shard_id and s.pod_index = coalesce(i.pod_index, wanted.pod_index)`;
+    left join slot s on s.shard_id = h.shard_id and s.pod_index = coalesce(i.pod_index, wanted.pod_index)
+    left join observation b
+      on b.kind = 'Pod' and b.name = 'qwenpaw-shard-' || s.shard_id || '-' || s.pod_index`;
 
-/** Reads what an operation speaks of: its instance with the slot that it holds, or the slot or shard of its subject. */
-export async function loadSubject(sql: Sql, operation: OperationRow): Promise<Loaded> {
+/**
+ * Reads what an operation speaks of: its instance with the slot that it holds, or the slot or shard of its subject; and
+ * what was last seen of the slot's pod.
+ */
+export async function loadSubject(
+  sql: Sql,
+  operation: OperationRow,
+): Promise<Loaded & { readonly pod: ObservationRow | null }> {
   const at = slotSubjectRef(operation.subject);
   const [row] = await sql.query<Row>(SUBJECT, [
     operation.instance_id,
@@ -43,11 +53,12 @@ export async function loadSubject(sql: Sql, operation: OperationRow): Promise<Lo
     slot: revive<SlotRow>(row.slot),
     shard: revive<ShardRow>(row.shard),
     claimTemplates: row.claims ?? [],
+    pod: revive<ObservationRow>(row.pod),
   };
 }
 
 /** Columns of these names are timestamps, which JSON has as text. */
-const TIMESTAMP = /_(at|after|until)$/;
+const TIMESTAMP = /_(at|after|until|since)$/;
 
 function revive<Row extends object>(json: Json<Row> | null): Row | null {
   if (json === null) return null;
@@ -58,12 +69,17 @@ function revive<Row extends object>(json: Json<Row> | null): Row | null {
   return Object.fromEntries(entries) as Row;
 }
 
-/** The observation a step waits on; null when none was stored yet. */
+/**
+ * The observation that a step waits on; null when none was stored yet. `pod`, that of the slot's pod, was read with
+ * the subject: nearly all wait for it.
+ */
 export async function loadObservation(
   sql: Sql,
   key: { kind: Observation['kind']; name: string } | null,
+  pod: ObservationRow | null,
 ): Promise<ObservationRow | null> {
   if (key === null) return null;
+  if (pod !== null && pod.kind === key.kind && pod.name === key.name) return pod;
   const [row] = await sql.query<ObservationRow>('select * from observation where kind = $1 and name = $2', [
     key.kind,
     key.name,

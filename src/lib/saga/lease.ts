@@ -1,6 +1,6 @@
 import type { Limits } from '../config.ts';
 import type { Sql } from '../ports.ts';
-import type { OperationError, OperationRow } from './rows.ts';
+import type { OperationRow } from './rows.ts';
 
 /** Time in which nobody could take an operation that was due counts as lost beyond this; seconds. */
 const LATE_SECONDS = 5;
@@ -18,6 +18,33 @@ const LOST_MS = `
              else 0 end)::bigint`;
 
 /**
+ * One statement, so one round trip: the row under its next fence, and the timeline. Only the first lease opens a row of it
+ * (there is none to collide with); after that the commit that begins a step opens its row, and a lease that follows one
+ * that came to nothing counts as another attempt.
+ */
+const TAKE = `
+  with taken as (
+    update operation
+       set status = case status when 'undoing' then 'undoing' else 'running' end,
+           fence = fence + 1, attempt = attempt + 1,
+           deadline_at = greatest(deadline_at + make_interval(secs => ${LOST_MS} / 1000.0),
+                                  case fence when 0 then clock_now() + (deadline_at - created_at) end),
+           outage_ms = outage_ms + ${LOST_MS},
+           lease_until = clock_now() + make_interval(secs => $2)
+     where operation_id = $1 and status in ('pending', 'running', 'waiting', 'undoing')
+       and (lease_until is null or lease_until <= clock_now())
+       and (due_at <= clock_now() or (deadline_at <= clock_now() and place_wanted_at is null)
+            or (cancel_requested and status <> 'undoing'))
+     returning *),
+  first as (
+    insert into operation_step (operation_id, seq, step)
+    select operation_id, 1, step from taken where fence = 1),
+  again as (
+    update operation_step s set attempt = t.attempt
+      from taken t where t.attempt > 1 and s.operation_id = t.operation_id and s.finished_at is null)
+  select * from taken`;
+
+/**
  * Takes the lease of an operation that is in flight, due (or to be cancelled) and held by nobody. Raises the fence, so
  * that whoever had it before cannot commit any more, and notes the start of the step in the timeline. The deadline counts
  * from the first lease: a message that is late changes no outcome, only its time (invariant 12). What an outage of
@@ -29,67 +56,22 @@ export async function takeLease(
   operationId: string,
   limits: Pick<Limits, 'lease_seconds' | 'outage_max_seconds'>,
 ): Promise<OperationRow | null> {
-  const [operation] = await sql.query<OperationRow>(
-    `update operation
-        set status = case status when 'undoing' then 'undoing' else 'running' end,
-            fence = fence + 1, attempt = attempt + 1,
-            deadline_at = greatest(deadline_at + make_interval(secs => ${LOST_MS} / 1000.0),
-                                   case fence when 0 then clock_now() + (deadline_at - created_at) end),
-            outage_ms = outage_ms + ${LOST_MS},
-            lease_until = clock_now() + make_interval(secs => $2)
-      where operation_id = $1 and status in ('pending', 'running', 'waiting', 'undoing')
-        and (lease_until is null or lease_until <= clock_now())
-        and (due_at <= clock_now() or (deadline_at <= clock_now() and place_wanted_at is null)
-             or (cancel_requested and status <> 'undoing'))
-      returning *`,
-    [operationId, limits.lease_seconds, limits.outage_max_seconds],
-  );
-  if (operation === undefined) return null;
-  await noteStart(sql, operation);
-  return operation;
+  const [operation] = await sql.query<OperationRow>(TAKE, [
+    operationId,
+    limits.lease_seconds,
+    limits.outage_max_seconds,
+  ]);
+  return operation ?? null;
 }
 
-/** The timeline's row of the step that now runs: a new one, or another attempt of the one that stands open. */
-async function noteStart(sql: Sql, operation: OperationRow): Promise<void> {
-  const direction = operation.status === 'undoing' ? 'undo' : 'do';
-  const open = await sql.query(
-    `update operation_step set attempt = $3
-      where operation_id = $1 and step = $2 and direction = $4 and finished_at is null returning seq`,
-    [operation.operation_id, operation.step, operation.attempt, direction],
-  );
-  if (open.length === 0) await startStep(sql, operation.operation_id, operation.step, direction);
-}
-
-/** Opens a row of the timeline. */
-async function startStep(sql: Sql, operationId: string, step: string, direction: 'do' | 'undo'): Promise<void> {
+/** Opens the timeline's row of the step that now stands in the operation's own (a redrive closed the last one). */
+export async function openStep(sql: Sql, operationId: string): Promise<void> {
   await sql.query(
     `insert into operation_step (operation_id, seq, step, direction)
-     select $1, coalesce(max(seq), 0) + 1, $2, $3 from operation_step where operation_id = $1`,
-    [operationId, step, direction],
-  );
-}
-
-/** Closes the open row of the timeline and, when a step follows, opens that one's, in one statement. */
-export async function turnStep(
-  sql: Sql,
-  operationId: string,
-  ended: { readonly outcome: string; readonly detail: string | null; readonly error: OperationError | null },
-  next: { readonly step: string; readonly direction: 'do' | 'undo' } | null,
-): Promise<void> {
-  await sql.query(
-    `with closed as (
-       update operation_step set finished_at = clock_now(), outcome = $2, detail = $3, error = $4
-        where operation_id = $1 and finished_at is null)
-     insert into operation_step (operation_id, seq, step, direction)
-     select $1, coalesce(max(seq), 0) + 1, $5, $6 from operation_step where operation_id = $1 having $5::text is not null`,
-    [
-      operationId,
-      ended.outcome,
-      ended.detail,
-      ended.error === null ? null : JSON.stringify(ended.error),
-      next?.step ?? null,
-      next?.direction ?? null,
-    ],
+     select o.operation_id, coalesce((select max(seq) from operation_step s where s.operation_id = o.operation_id), 0) + 1,
+            o.step, case o.status when 'undoing' then 'undo' else 'do' end
+       from operation o where o.operation_id = $1`,
+    [operationId],
   );
 }
 
@@ -100,12 +82,4 @@ export async function stepsStarted(sql: Sql, operationId: string): Promise<Reado
     [operationId],
   );
   return new Set(rows.map(({ step }) => step));
-}
-
-/** What the open row of the timeline waits for. */
-export async function noteDetail(sql: Sql, operationId: string, detail: string): Promise<void> {
-  await sql.query('update operation_step set detail = $2 where operation_id = $1 and finished_at is null', [
-    operationId,
-    detail,
-  ]);
 }

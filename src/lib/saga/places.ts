@@ -2,7 +2,6 @@ import { type PlaceLimits, placeKey } from '../domain/places.ts';
 import type { Database } from '../ports.ts';
 import { admit } from './admit.ts';
 import { LostLease, writeOperation } from './commit.ts';
-import { noteDetail } from './lease.ts';
 import type { OperationRow } from './rows.ts';
 import type { Telling } from './tell.ts';
 
@@ -30,20 +29,21 @@ export function takePlace(
     const [own] = await sql.query<OperationRow>('select * from operation where operation_id = $1', [operation_id]);
     if (own === undefined || own.fence !== fence) throw new LostLease(`operation ${operation_id} has another runner`);
     if (own.placed_at !== null) return { operation: own, tell, goOn: true };
-    const waiting = await writeOperation(sql, own, {
-      status: 'waiting',
+    const next = {
+      status: 'waiting' as const,
       step: own.step,
       state: { ...own.state, tries: 0 },
       due_in_ms: UNTIL_ADMITTED_MS,
       wait_key: placeKey(place),
       keep_lease: false,
       reset_attempt: true,
-    });
+    };
+    const waits_for = `waits for one of ${limits[place]} places (${place})`;
+    const waiting = await writeOperation(sql, own, next, { waits_for });
     await sql.query(
       'update operation set place_wanted_at = coalesce(place_wanted_at, clock_now()) where operation_id = $1',
       [operation_id],
     );
-    await noteDetail(sql, operation_id, `waits for one of ${limits[place]} places (${place})`);
     return { operation: waiting, tell, goOn: false };
   });
 }

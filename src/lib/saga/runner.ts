@@ -9,12 +9,12 @@ import { advance, afterLook, afterRetry, isPastReturn } from './advance.ts';
 import { commitStep, LostLease, Refused, writeOperation } from './commit.ts';
 import { loadObservation, loadSubject } from './context.ts';
 import { GUARD_LOOK_MS, guardHeld, guardsHolding } from './guard.ts';
-import { noteDetail, stepsStarted, takeLease } from './lease.ts';
+import { stepsStarted, takeLease } from './lease.ts';
 import { takePlace, wantsPlace } from './places.ts';
 import { learn } from './progress.ts';
 import type { Proof } from './proof.ts';
 import type { OperationRow } from './rows.ts';
-import { fail, type Outcome, type Saga, type Step, type StepContext } from './step.ts';
+import { done, fail, type Outcome, type Saga, type Step, type StepContext } from './step.ts';
 import { type Telling, tell } from './tell.ts';
 import { commitWait } from './wait.ts';
 
@@ -60,7 +60,7 @@ const RESERVE_MS = 4_000;
  */
 export async function runOperation(deps: RunnerDeps, operationId: string, budgetMs: number): Promise<RunEnd> {
   const started = deps.entropy.now();
-  const taken = await deps.db.tx((sql) => takeLease(sql, operationId, deps.limits));
+  const taken = await takeLease(deps.db, operationId, deps.limits);
   if (taken === null) return 'not_taken';
   let operation = taken;
   try {
@@ -127,7 +127,7 @@ function unexpected(deps: RunnerDeps, operation: OperationRow, error: unknown): 
   return `internal: ${error instanceof Error ? error.message : String(error)}`;
 }
 
-/** Reads the registry afresh for each step; the observation first, so that what is stored meanwhile counts as newer. */
+/** Reads the registry afresh for each step, before it looks outside: what is stored meanwhile counts as newer. */
 async function contextOf(
   deps: RunnerDeps,
   operation: OperationRow,
@@ -135,7 +135,7 @@ async function contextOf(
   leftMs: number,
 ): Promise<StepContext> {
   const until = deps.entropy.now() + leftMs;
-  const loaded = await loadSubject(deps.db, operation);
+  const { pod, ...loaded } = await loadSubject(deps.db, operation);
   const base = {
     ...loaded,
     operation,
@@ -153,7 +153,7 @@ async function contextOf(
     limits: deps.limits,
     entropy: deps.entropy,
   };
-  const observed = await loadObservation(deps.db, step === undefined ? null : keyOf(step, base));
+  const observed = await loadObservation(deps.db, step === undefined ? null : keyOf(step, base), pod);
   return { ...base, observed };
 }
 
@@ -212,7 +212,8 @@ async function attempt(
 ): Promise<Outcome> {
   await deps.at?.(`${point}.before`);
   try {
-    if (!undoing) return await step.run(context);
+    if (!undoing)
+      return step.when?.(context.operation) === false ? done({ detail: NOT_NEEDED }) : await step.run(context);
     return (await step.undo?.(context)) ?? { kind: 'done', detail: 'nothing to undo' };
   } catch (error) {
     if (error instanceof OutsideError) return outcomeOf(error);
@@ -258,8 +259,7 @@ async function settle(
   if (outcome.kind === 'look') {
     const row = await deps.db.tx(async (sql) => {
       await outcome.commit?.(sql, context);
-      await noteDetail(sql, operation.operation_id, outcome.detail);
-      return writeOperation(sql, operation, afterLook(operation, outcome));
+      return writeOperation(sql, operation, afterLook(operation, outcome), { waits_for: outcome.detail });
     });
     return { operation: row, tell: [tellingOf(row, outcome.after_ms)], goOn: false };
   }
@@ -267,7 +267,7 @@ async function settle(
     const next = afterRetry(operation, outcome, deps.limits, (tries) =>
       fullJitter(deps.entropy, tries, RETRY_BASE_MS, RETRY_CAP_MS),
     );
-    const row = await deps.db.tx((sql) => writeOperation(sql, operation, next));
+    const row = await writeOperation(deps.db, operation, next);
     return { operation: row, tell: [tellingOf(row, next.due_in_ms ?? 0)], goOn: false };
   }
   const goesBack = outcome.kind === 'fail' || operation.status === 'undoing';
@@ -285,3 +285,4 @@ const tellingOf = ({ operation_id, kind, priority }: OperationRow, delayMs: numb
 });
 
 const NONE: ReadonlySet<string> = new Set();
+const NOT_NEEDED = 'not needed';

@@ -110,6 +110,11 @@ export interface Step {
   /** An API between releases: it stands in operation rows. */
   readonly name: string;
   readonly touches: Touch;
+  /**
+   * Whether the step has anything to do, as far as the operation itself tells; one that has nothing is passed over
+   * without a commit. Always, unless given. Asked again when the step runs: a step's name outlives a release.
+   */
+  when?(operation: Pick<OperationRow, 'state' | 'input'>): boolean;
   /** The observation whose change should wake the operation. */
   waitsOn?(context: StepContext): { kind: Observation['kind']; name: string };
   run(context: StepContext): Promise<Outcome>;
