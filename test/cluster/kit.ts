@@ -41,6 +41,18 @@ export class Stack {
     return value;
   }
 
+  /** Does something while all warm slots are locked: whoever wants one takes a planned one instead. */
+  async passingWarmSlots<T>(work: () => Promise<T>): Promise<T> {
+    const client = await this.#db.connect();
+    try {
+      await client.query(`begin; select 1 from slot where state = 'warm' for update`);
+      return await work();
+    } finally {
+      await client.query('rollback');
+      client.release();
+    }
+  }
+
   async sql<Row extends pg.QueryResultRow>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
     return (await this.#db.query<Row>(text, [...values])).rows;
   }

@@ -23,6 +23,8 @@ export interface Cell {
   /** `create.bind.effect`; of a pause `create.bind cluster.openGate #1 before`. */
   readonly point: string;
   readonly how: 'crash' | 'pause' | 'nothing';
+  /** Its create takes a slot that was only planned; otherwise a warm one when there is one, whose first step is `pin`. */
+  readonly planned: boolean;
   operation_id?: string;
   fired: boolean;
   /** Status in which its operation ended. */
@@ -30,15 +32,23 @@ export interface Cell {
 }
 
 const kindOf = (story: StoryName): string => (story === 'undo' ? 'create' : story);
-const cellOf = (story: StoryName, how: Cell['how'], point: string): Cell => ({ story, how, point, fired: false });
+const cellOf = (story: StoryName, how: Cell['how'], point: string, planned = /^create\.slot\b/.test(point)): Cell => ({
+  story,
+  how,
+  point,
+  planned,
+  fired: false,
+});
 
 /** Every crash of a story. */
 export const crashes = (story: StoryName): Cell[] =>
   STEPS[story].flatMap((step) => MOMENTS.map((moment) => cellOf(story, 'crash', `${kindOf(story)}.${step}.${moment}`)));
 
-/** One of each story that nothing disturbs: it shows which calls there are. */
-export const scouts = (): Cell[] =>
-  (['create', 'undo', 'recycle', 'rebind'] as const).map((story) => cellOf(story, 'nothing', ''));
+/** One of each story that nothing disturbs, and a create on a planned slot: they show which calls there are. */
+export const scouts = (): Cell[] => [
+  ...(['create', 'undo', 'recycle', 'rebind'] as const).map((story) => cellOf(story, 'nothing', '')),
+  cellOf('create', 'nothing', '', true),
+];
 
 /** A pause past the lease before and after each outside call: the late effect, and the late answer. */
 export const pauses = (calls: readonly (readonly [StoryName, string])[]): Cell[] =>
@@ -148,7 +158,9 @@ export async function play(stack: Stack, cells: readonly Cell[]): Promise<readon
   const first = [...of(cells, 'create', 'undo'), ...fill('create', wanted.create), ...fill('undo', wanted.undo)];
   // Nobody runs an operation before it has its cell.
   await stack.stop('poller');
-  const born = await Promise.all(first.map((cell) => bear(stack, matrix, cell)));
+  const bearAll = (planned: boolean) =>
+    Promise.all(first.filter((cell) => cell.planned === planned).map((cell) => bear(stack, matrix, cell)));
+  const born = [...(await stack.passingWarmSlots(() => bearAll(true))), ...(await bearAll(false))];
   const line = await startLine(stack, matrix.options);
   try {
     await resting(stack);
@@ -195,7 +207,7 @@ export async function resting(stack: Stack, timeoutMs = 120_000): Promise<void> 
 }
 
 /** What a person wants to see of it. */
-export function table(cells: readonly (Omit<Cell, 'story'> & { readonly story: string })[]): string {
+export function table(cells: readonly (Omit<Cell, 'story' | 'planned'> & { readonly story: string })[]): string {
   const width = Math.max(0, ...cells.map(({ point }) => point.length));
   const rows = cells.map(
     ({ story, how, point, fired, end }) =>
