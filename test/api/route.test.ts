@@ -37,9 +37,9 @@ describe('state by state', () => {
       instance_id,
       state: 'starting',
       operation_id,
-      eta_seconds: expect.closeTo(21, -1),
-      eta_p90_seconds: expect.closeTo(45, -1),
-      reason: 'create pending at step slot',
+      eta_seconds: expect.closeTo(20, -1),
+      eta_p90_seconds: expect.closeTo(30, -1),
+      reason: 'create pending at step pin',
       next: 'wait',
     });
     expect(headers).toMatchObject({ 'cache-control': 'no-store', 'retry-after': '5' });

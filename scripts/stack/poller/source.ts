@@ -14,6 +14,9 @@ import type { Mapping } from './mappings.ts';
 
 const WAIT_SECONDS = 20;
 const BACK_OFF_MS = 300;
+/** What is done with is deleted together: ten messages, or what has come within this time. */
+const DELETE_AFTER_MS = 20;
+const DELETE_MAX = 10;
 const CALL_TIMEOUT_MS = 60_000;
 
 /** Counts for people and tests. */
@@ -33,6 +36,8 @@ export class EventSource {
   readonly #lambdaUrl: URL;
   readonly #region: string;
   #onFree: (() => void) | undefined;
+  #isHostThere = false;
+  #done: string[] = [];
 
   constructor(mapping: Mapping, sqs: SQSClient, queueUrl: string, lambdaUrl: string, region: string) {
     this.#mapping = mapping;
@@ -47,7 +52,7 @@ export class EventSource {
     for (;;) {
       try {
         await this.#freeCall();
-        await this.#hostIsThere();
+        if (!this.#isHostThere) await this.#hostIsThere();
         const free = this.#mapping.maximumConcurrency - this.counts.in_flight;
         const { Messages: messages = [] } = await this.#sqs.send(
           new ReceiveMessageCommand({
@@ -87,6 +92,7 @@ export class EventSource {
         socket.once('error', () => done(false));
       });
     while (!(await isThere())) await sleep(BACK_OFF_MS);
+    this.#isHostThere = true;
   }
 
   async #deliver(batch: Message[]): Promise<void> {
@@ -95,10 +101,11 @@ export class EventSource {
       const answer = await this.#invoke(batch);
       const failed = failedIds(batch, answer, this.#mapping.reportsItemFailures);
       this.counts.failed += failed.size;
-      await this.#remove(batch.filter(({ MessageId }) => !failed.has(MessageId ?? '')));
+      this.#remove(batch.filter(({ MessageId }) => !failed.has(MessageId ?? '')));
     } catch (error) {
       // The host went away in the middle: the messages come back when their visibility ends, as after a crash.
       this.counts.failed += batch.length;
+      this.#isHostThere = false;
       console.error(`${this.#mapping.functionName}: ${error instanceof Error ? error.message : String(error)}`);
       if (isRefused(error)) await this.#giveBack(batch).catch(() => {});
     } finally {
@@ -122,11 +129,26 @@ export class EventSource {
     };
   }
 
-  async #remove(messages: Message[]): Promise<void> {
-    if (messages.length === 0) return;
-    const entries = messages.map(({ ReceiptHandle }, index) => ({ Id: String(index), ReceiptHandle }));
-    await this.#sqs.send(new DeleteMessageBatchCommand({ QueueUrl: this.#queueUrl, Entries: entries }));
-    this.counts.deleted += messages.length;
+  #remove(messages: readonly Message[]): void {
+    if (this.#done.length === 0) setTimeout(() => this.#flush(), DELETE_AFTER_MS);
+    this.#done.push(...messages.map(({ ReceiptHandle = '' }) => ReceiptHandle));
+    if (this.#done.length >= DELETE_MAX) this.#flush();
+  }
+
+  #flush(): void {
+    const done = this.#done.splice(0);
+    for (const handles of batchesOf(done, DELETE_MAX)) void this.#delete(handles);
+  }
+
+  async #delete(handles: readonly string[]): Promise<void> {
+    const entries = handles.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle }));
+    try {
+      await this.#sqs.send(new DeleteMessageBatchCommand({ QueueUrl: this.#queueUrl, Entries: entries }));
+      this.counts.deleted += entries.length;
+    } catch (error) {
+      // They come again, and find nothing to do.
+      console.error(`${this.#mapping.queue}: ${error instanceof Error ? error.message : String(error)}`);
+    }
   }
 
   /** The call never began: somebody else may have the messages at once. */

@@ -71,7 +71,7 @@ export const stopped = (settle: Commit): Step => ({
           slot.shard_id,
           slot.pod_index,
         ]);
-        if (pod !== null) await clearAbsence(sql, 'pod', [on.name]);
+        if (pod !== null) await clearAbsence(sql, { pod: [on.name] });
         return settle(sql, context);
       },
     });

@@ -138,11 +138,7 @@ async function renew(context: StepContext, slot: SlotRow, volumes: readonly Reco
         [slot.shard_id, slot.pod_index, JSON.stringify(volumes), context.keys.current, generation],
       );
       if (rows.length === 0) throw new Error(`${slotSubject(slot)} is no longer draining`);
-      await clearAbsence(
-        sql,
-        'claim',
-        volumes.map(({ name }) => name),
-      );
+      await clearAbsence(sql, { claim: volumes.map(({ name }) => name) });
       await slotHistory(sql, context, slot, 'recycled', {
         state: 'warm',
         instance_id: slot.instance_id,

@@ -93,9 +93,5 @@ async function forgetLost(sql: StepContext['sql'], slot: string): Promise<void> 
       where shard_id || '/' || pod_index = $1`,
     [slot],
   );
-  await clearAbsence(
-    sql,
-    'claim',
-    rows.map(({ name }) => name),
-  );
+  await clearAbsence(sql, { claim: rows.map(({ name }) => name) });
 }

@@ -4,7 +4,7 @@ import { operationShape, type StepRow } from '../api/shapes.ts';
 import type { OperationKind, OperationStatus } from '../domain/states.ts';
 import { WarrenError } from '../errors.ts';
 import type { Sql } from '../ports.ts';
-import { progressOf } from '../saga/progress.ts';
+import { firstProgressOf, progressOf } from '../saga/progress.ts';
 import type { OperationRow } from '../saga/rows.ts';
 
 /** @throws WarrenError operation_not_found, for an id that is no UUID too. */
@@ -17,6 +17,8 @@ export async function getOperation(sql: Sql, operationId: string): Promise<Opera
 
 /** The operation with its timeline. */
 export async function withSteps(sql: Sql, row: OperationRow): Promise<OperationShape> {
+  if (row.status === 'pending' && row.fence === 0)
+    return operationShape(row, [], await firstProgressOf(sql, row.operation_id));
   const steps = await stepsOf(sql, [row.operation_id]);
   return operationShape(row, steps, (await progressOf(sql, [row.operation_id])).get(row.operation_id));
 }

@@ -41,7 +41,7 @@ export async function readRoute(sql: Sql, userId: string, wants: 'eta' | 'no_eta
   const [row] = await sql.query<Omit<RouteRow, 'operation'>>(INSTANCE, [userId]);
   if (row === undefined) return null;
   if (row.observed_state === 'active' && row.desired_state === 'active') return { ...row, operation: null };
-  const [operation] = await sql.query<RouteOperation>(OPERATION, [row.instance_id, wants === 'eta']);
+  const [operation] = await sql.query<RouteOperation>(OPERATION[wants], [row.instance_id]);
   return { ...row, operation: operation ?? null };
 }
 
@@ -55,10 +55,13 @@ const INSTANCE = `
    order by (i.observed_state <> 'retired') desc, i.id desc
    limit 1`;
 
-const OPERATION = `
-  select o.operation_id, o.kind, o.status, o.step, o.error,
-         case when $2 and o.status in ('pending', 'running', 'waiting') then ${PROGRESS} end as progress
+const operation = (progress: string) => `
+  select o.operation_id, o.kind, o.status, o.step, o.error, ${progress} as progress
     from operation o
    where o.subject = $1
    order by (o.status in ('pending', 'running', 'waiting', 'undoing')) desc, o.operation_id desc
    limit 1`;
+const OPERATION = {
+  eta: operation(`case when o.status in ('pending', 'running', 'waiting') then ${PROGRESS} end`),
+  no_eta: operation('null::jsonb'),
+};

@@ -43,7 +43,8 @@ export async function wake(deps: WakeDeps, input: WakeInput, caller: Caller): Pr
   let mayWake = true;
   for (let pause = FIRST_LOOK_MS; ; pause = Math.min(NEXT_LOOK_MS, pause * 1.5)) {
     const isLast = deps.now() >= end;
-    const row = await readRoute(deps.db, input.user_id, isLast ? 'eta' : 'no_eta');
+    const wants = isLast && !mayWake ? 'eta' : 'no_eta';
+    const row = await readRoute(deps.db, input.user_id, wants);
     if (mayCreate && isAbsent(row)) {
       // Once a call: a create that rolled back at once is the caller's to repeat.
       mayCreate = false;
@@ -59,7 +60,10 @@ export async function wake(deps: WakeDeps, input: WakeInput, caller: Caller): Pr
       continue;
     }
     if (!isOnItsWay(route)) return { status: 200, body: route, headers: { 'cache-control': 'no-store' } };
-    if (isLast) return notYet(route, row);
+    if (isLast && wants === 'eta') return notYet(route, row);
+    // Nothing was there to be done; what an answer tells of the time left is read for that answer alone.
+    mayWake = false;
+    if (isLast) continue;
     await deps.sleep(Math.max(0, Math.min(pause, end - deps.now())));
   }
 }

@@ -14,16 +14,12 @@ interface Row {
   readonly instance: Json<InstanceRow> | null;
   readonly slot: Json<SlotRow> | null;
   readonly shard: Json<ShardRow> | null;
-  readonly claims: readonly string[] | null;
   readonly pod: Json<ObservationRow> | null;
 }
 
 /** One statement a step: five round trips in its place were a third of the time Warren itself takes for a create. */
 const SUBJECT = `
   select clock_now() as now, to_jsonb(i) as instance, to_jsonb(s) as slot, to_jsonb(h) as shard,
-         (select array_agg(claim ->> 'name' order by place)
-            from shard_template t, jsonb_array_elements(t.spec -> 'claims') with ordinality as claims (claim, place)
-           where t.version = h.template_version) as claims,
          to_jsonb(b) as pod
     from (select $1::text as instance_id, $2::text as shard_id, $3::int as pod_index) as wanted
     left join instance_registry i on i.instance_id = wanted.instance_id
@@ -47,14 +43,36 @@ export async function loadSubject(
     at === null || at.pod_index < 0 ? null : at.pod_index,
   ]);
   if (row === undefined) throw new Error('the registry gave no clock');
+  const shard = revive<ShardRow>(row.shard);
   return {
     now: row.now,
     instance: revive<InstanceRow>(row.instance),
     slot: revive<SlotRow>(row.slot),
-    shard: revive<ShardRow>(row.shard),
-    claimTemplates: row.claims ?? [],
+    shard,
+    claimTemplates: shard === null ? [] : await claimsOf(sql, shard.template_version),
     pod: revive<ObservationRow>(row.pod),
   };
+}
+
+/** Names of a template's claims. Templates are never written again under the same version: read once a registry. */
+const CLAIMS = new WeakMap<Sql, Map<number, readonly string[]>>();
+
+async function claimsOf(sql: Sql, version: number): Promise<readonly string[]> {
+  const known = CLAIMS.get(sql) ?? new Map<number, readonly string[]>();
+  CLAIMS.set(sql, known);
+  const names = known.get(version) ?? (await readClaimNames(sql, version));
+  if (names.length > 0) known.set(version, names);
+  return names;
+}
+
+async function readClaimNames(sql: Sql, version: number): Promise<readonly string[]> {
+  const rows = await sql.query<{ name: string }>(
+    `select claim ->> 'name' as name
+       from shard_template t, jsonb_array_elements(t.spec -> 'claims') with ordinality as claims (claim, place)
+      where t.version = $1 order by place`,
+    [version],
+  );
+  return rows.map(({ name }) => name);
 }
 
 /** Columns of these names are timestamps, which JSON has as text. */

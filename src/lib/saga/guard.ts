@@ -43,11 +43,20 @@ export async function noteAbsence(sql: Sql, kind: AbsenceKind, name: string): Pr
 }
 
 /** Seen again, or repaired. The last one closes the guard's episode. */
-export async function clearAbsence(sql: Sql, kind: AbsenceKind, names: readonly string[]): Promise<void> {
-  if (names.length === 0) return;
-  const gone = await sql.query('delete from absence where kind = $1 and name = any($2) returning name', [kind, names]);
+export async function clearAbsence(
+  sql: Sql,
+  seen: Readonly<Partial<Record<AbsenceKind, readonly string[]>>>,
+): Promise<void> {
+  const all = Object.entries(seen).flatMap(([kind, names]) => names.map((name) => ({ kind, name })));
+  const gone = await sql.query<{ kind: string }>(
+    `delete from absence where (kind, name) in (select * from unnest($1::text[], $2::text[])) returning kind`,
+    [all.map(({ kind }) => kind), all.map(({ name }) => name)],
+  );
   if (gone.length === 0) return;
-  await sql.query('delete from guard where kind = $1 and not exists (select 1 from absence where kind = $1)', [kind]);
+  await sql.query(
+    'delete from guard g where kind = any($1) and not exists (select 1 from absence a where a.kind = g.kind)',
+    [gone.map(({ kind }) => kind)],
+  );
 }
 
 /** How often what the guard holds looks whether it may go on; milliseconds. */

@@ -19,17 +19,13 @@ const QUEUES = `
   and (o.wait_key is not null
        or exists (select 1 from operation q where ${BEFORE_IT} and q.place_wanted_at is not null))`;
 
-/** SQL: the Progress (domain/eta.ts) of operation `o` as jsonb. */
-export const PROGRESS = `
+/** SQL: the Progress (domain/eta.ts) of operation `o` as jsonb, with SQL for when its step began and for its pod. */
+const progress = (since: string, pod: string) => `
   jsonb_build_object(
-    'step_seconds', extract(epoch from clock_now() - coalesce(
-      (select max(started_at) from operation_step s where s.operation_id = o.operation_id and s.step = o.step),
-      o.created_at)),
+    'step_seconds', extract(epoch from clock_now() - ${since}),
     'deadline_seconds', extract(epoch from o.deadline_at - clock_now()),
     'rebuilds', o.state ? 'rebuild',
-    'pod', (select jsonb_build_object('condensed', b.condensed, 'start_class', b.start_class,
-                                      'seconds', extract(epoch from clock_now() - b.seen_at))
-              from ${ITS_POD}),
+    'pod', ${pod},
     'samples', (select jsonb_object_agg(e.class, to_jsonb(e.seconds))
                   from eta_sample e where e.kind = o.kind and e.step = o.step),
     'queue', case when ${QUEUES} then jsonb_build_object(
@@ -38,6 +34,25 @@ export const PROGRESS = `
                     from operation h
                    where h.place = o.place and h.placed_at is not null
                      and h.status in ('pending', 'running', 'waiting', 'undoing'))) end)`;
+
+export const PROGRESS = progress(
+  `coalesce((select max(started_at) from operation_step s where s.operation_id = o.operation_id and s.step = o.step),
+            o.created_at)`,
+  `(select jsonb_build_object('condensed', b.condensed, 'start_class', b.start_class,
+                              'seconds', extract(epoch from clock_now() - b.seen_at))
+      from ${ITS_POD})`,
+);
+/** Of one that nobody has run yet: it has no step and no pod. */
+const FIRST_PROGRESS = progress('o.created_at', "'null'::jsonb");
+
+/** Where an operation stands that nobody has run yet. */
+export async function firstProgressOf(sql: Sql, operationId: string): Promise<Progress | undefined> {
+  const [row] = await sql.query<{ progress: Progress }>(
+    `select ${FIRST_PROGRESS} as progress from operation o where o.operation_id = $1`,
+    [operationId],
+  );
+  return row?.progress;
+}
 
 /** Where operations stand, by id; only of those in flight that go forward. */
 export async function progressOf(sql: Sql, operationIds: readonly string[]): Promise<ReadonlyMap<string, Progress>> {
