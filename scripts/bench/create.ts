@@ -18,7 +18,7 @@ const FLOOD = 120;
 const NEEDED = 2 * (RATE * SECONDS + FLOOD);
 const NAMESPACE = 'qwenpaw-instances';
 
-const need = startStack(NEEDED);
+const need = startStack(NEEDED, NEEDED);
 const db = new pg.Pool({ connectionString: need('DATABASE_URL'), max: 2 });
 
 async function warmSlots(): Promise<string[]> {

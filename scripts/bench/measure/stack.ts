@@ -12,12 +12,12 @@ export const QPS = { 'kcm-qps': 200, 'kcm-burst': 400, 'scheduler-qps': 200, 'sc
 export type Need = (name: string) => string;
 
 /**
- * Starts a stack of its own that ends with this process, with {@link QPS} and so many warm slots. `env` is added to its
- * environment. Throws when it does not start.
+ * Starts a stack of its own that ends with this process, with {@link QPS}, room for so many users and so many warm slots.
+ * `env` is added to its environment. Throws when it does not start.
  */
-export function startStack(slots: number, env: Readonly<Record<string, string>> = {}): Need {
+export function startStack(users: number, warm: number, env: Readonly<Record<string, string>> = {}): Need {
   const main = join(import.meta.dirname, '..', '..', 'stack', 'main.ts');
-  const flags = Object.entries({ ...QPS, users: slots, warm: slots }).flatMap(([name, n]) => [`--${name}`, String(n)]);
+  const flags = Object.entries({ ...QPS, users, warm }).flatMap(([name, n]) => [`--${name}`, String(n)]);
   const args = [main, 'up', '--fresh', '--owner', String(process.pid), ...flags];
   const { status: code } = spawnSync(process.execPath, args, {
     stdio: ['ignore', 2, 2],
