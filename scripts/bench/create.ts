@@ -4,9 +4,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { CoreV1Api, KubeConfig } from '@kubernetes/client-node';
 import pg from 'pg';
 import { down, stopPart } from '../stack/client.ts';
-import { type Audited, followAudit, podStarts } from './create/audit.ts';
-import { quantile, rounded, spread, steadyRate } from './create/figures.ts';
-import { cpuSeconds, cpuShares, startStack } from './create/stack.ts';
+import { podStarts } from './measure/audit.ts';
+import { quantile, rounded } from './measure/figures.ts';
+import { atRate } from './measure/pace.ts';
+import { type Life, phaseReport, watched } from './measure/phase.ts';
+import { QPS, startStack } from './measure/stack.ts';
 
 const RATE = 5;
 const SECONDS = 10;
@@ -15,23 +17,9 @@ const FLOOD_RATE = 30;
 const FLOOD = 120;
 const NEEDED = 2 * (RATE * SECONDS + FLOOD);
 const NAMESPACE = 'qwenpaw-instances';
-const QPS = { 'kcm-qps': 200, 'kcm-burst': 400, 'scheduler-qps': 200, 'scheduler-burst': 400 };
 
-const flags = Object.entries(QPS).flatMap(([name, value]) => [`--${name}`, String(value)]);
-const env = startStack([...flags, '--users', String(NEEDED), '--warm', String(NEEDED)]);
-const need = (name: string): string => {
-  const value = env[name];
-  if (value === undefined) throw new Error(`the stack's env has no ${name}`);
-  return value;
-};
+const need = startStack(NEEDED, NEEDED);
 const db = new pg.Pool({ connectionString: need('DATABASE_URL'), max: 2 });
-
-interface Life {
-  readonly pod: string;
-  /** Milliseconds since the epoch; `active` is null where the pod's Ready is the end. */
-  readonly accepted: number;
-  readonly active: number | null;
-}
 
 async function warmSlots(): Promise<string[]> {
   const { rows } = await db.query<{ pod: string }>(
@@ -46,17 +34,6 @@ async function waitForWarm(wanted: number): Promise<void> {
     await sleep(250);
   }
   throw new Error(`fewer than ${wanted} warm slots after 5 minutes`);
-}
-
-/** Calls `start(n)` at its time, whether or not earlier ones have answered. */
-async function openLoop(rate: number, total: number, start: (n: number) => Promise<void>): Promise<void> {
-  const begun = performance.now();
-  const calls: Promise<void>[] = [];
-  for (let n = 0; n < total; n += 1) {
-    await sleep(Math.max(0, begun + (n * 1000) / rate - performance.now()));
-    calls.push(start(n));
-  }
-  await Promise.all(calls);
 }
 
 async function create(userId: string): Promise<void> {
@@ -75,53 +52,25 @@ async function lives(prefix: string, total: number): Promise<Life[]> {
     const { rows } = await db.query<Life & { open: boolean }>(
       `select 'qwenpaw-shard-' || i.shard_id || '-' || i.pod_index as pod,
               extract(epoch from i.created_at)::float8 * 1000 as accepted,
-              extract(epoch from i.activated_at)::float8 * 1000 as active,
+              extract(epoch from i.activated_at)::float8 * 1000 as ended,
               o.status in ('pending', 'running', 'waiting', 'undoing') as open
          from instance_registry i join operation o using (instance_id) where o.kind = 'create' and i.user_id like $1`,
       [`${prefix}%`],
     );
-    if (rows.length >= total && !rows.some(({ open }) => open)) return rows.filter(({ active }) => active !== null);
+    if (rows.length >= total && !rows.some(({ open }) => open)) return rows.filter(({ ended }) => ended !== null);
     await sleep(250);
   }
   throw new Error(`creates ${prefix} did not end within 5 minutes`);
 }
 
-/** Runs a load and reports it: time over pod start, rate, controller manager's requests, CPU by process. */
 async function measured(total: number, load: () => Promise<Life[]>) {
-  const audit = followAudit(need('KUBE_AUDIT_LOG'));
-  const before = await cpuSeconds();
-  const begun = performance.now();
-  const done = await load();
-  const seconds = (performance.now() - begun) / 1000;
-  const cpu = cpuShares(before, await cpuSeconds(), seconds);
-  await sleep(500);
-  const events = audit.read();
-  const starts = podStarts(events);
-  // The bare script ends when the pod is Ready, which the audit log knows to the microsecond.
-  const ended = done.map((life) => ({ ...life, end: life.active ?? starts.get(life.pod)?.ready ?? Number.NaN }));
-  const over = ended.map(({ pod, accepted, end }) => {
-    const start = starts.get(pod);
-    return start === undefined ? Number.NaN : end - accepted - (start.ready - start.bound);
-  });
-  return {
-    asked: total,
-    active: done.length,
-    over_pod_start_ms: spread(over),
-    pod_start_ms: spread([...starts.values()].map(({ bound, ready }) => ready - bound)),
-    total_ms: spread(ended.map(({ accepted, end }) => end - accepted)),
-    rate_per_second: steadyRate(ended.map(({ end }) => end)),
-    kcm_writes_per_second: rounded(byControllerManager(events) / seconds),
-    cpu_cores: cpu,
-  };
+  const seen = await watched(need('KUBE_AUDIT_LOG'), load);
+  return phaseReport(total, podStarts(seen.events), seen);
 }
-
-const byControllerManager = (events: readonly Audited[]): number =>
-  events.filter(({ user, verb }) => user.includes('controller-manager') && !['get', 'list', 'watch'].includes(verb))
-    .length;
 
 const warren = (prefix: string, rate: number, total: number) =>
   measured(total, async () => {
-    await openLoop(rate, total, (n) => create(`${prefix}-${n}`));
+    await atRate(rate, total, (n) => create(`${prefix}-${n}`));
     return lives(`${prefix}-`, total);
   });
 
@@ -132,7 +81,7 @@ async function bare(pods: readonly string[], rate: number) {
   const core = kube.makeApiClient(CoreV1Api);
   return measured(pods.length, async () => {
     const accepted = new Map<string, number>();
-    await openLoop(rate, pods.length, async (n) => {
+    await atRate(rate, pods.length, async (n) => {
       const name = pods[n] ?? '';
       accepted.set(name, Date.now());
       await core.patchNamespacedPod({
@@ -145,7 +94,8 @@ async function bare(pods: readonly string[], rate: number) {
       });
     });
     await waitReady(core, new Set(pods));
-    return pods.map((pod) => ({ pod, accepted: accepted.get(pod) ?? Number.NaN, active: null }));
+    // It ends when the pod is Ready, which the audit log knows to the microsecond.
+    return pods.map((pod) => ({ pod, accepted: accepted.get(pod) ?? Number.NaN, ended: null }));
   });
 }
 

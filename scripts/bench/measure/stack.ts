@@ -5,19 +5,38 @@ import { status } from '../../stack/client.ts';
 import { parseDotenv } from '../../stack/env.ts';
 import { layoutFrom } from '../../stack/layout.ts';
 
-/** Starts a stack of its own that ends with this process; flags as `npm run stack -- up` takes them. */
-export function startStack(flags: readonly string[]): Record<string, string | undefined> {
+/** Requests a second that the controllers may make: above what two cores can do, so that the machine is the limit. */
+export const QPS = { 'kcm-qps': 200, 'kcm-burst': 400, 'scheduler-qps': 200, 'scheduler-burst': 400 };
+
+/** Reads a variable of the stack's environment. Throws when it has none of that name. */
+export type Need = (name: string) => string;
+
+/**
+ * Starts a stack of its own that ends with this process, with {@link QPS}, room for so many users and so many warm slots.
+ * `env` is added to its environment. Throws when it does not start.
+ */
+export function startStack(users: number, warm: number, env: Readonly<Record<string, string>> = {}): Need {
   const main = join(import.meta.dirname, '..', '..', 'stack', 'main.ts');
+  const flags = Object.entries({ ...QPS, users, warm }).flatMap(([name, n]) => [`--${name}`, String(n)]);
   const args = [main, 'up', '--fresh', '--owner', String(process.pid), ...flags];
-  const { status: code } = spawnSync(process.execPath, args, { stdio: ['ignore', 2, 2] });
+  const { status: code } = spawnSync(process.execPath, args, {
+    stdio: ['ignore', 2, 2],
+    env: { ...process.env, ...env },
+  });
   if (code !== 0) throw new Error('the stack did not start: its words are above');
-  return parseDotenv(readFileSync(layoutFrom(process.env).envFile, 'utf8'));
+  const variables = new Map(Object.entries(parseDotenv(readFileSync(layoutFrom(process.env).envFile, 'utf8'))));
+  return (name) => {
+    const value = variables.get(name);
+    if (value === undefined) throw new Error(`the stack's env has no ${name}`);
+    return value;
+  };
 }
 
-/** CPU seconds that each part has used since it started (Linux: /proc, 100 ticks a second), children included. */
+/** CPU seconds that each part, and this bench, has used since it started (Linux: /proc, 100 ticks a second), children included. */
 export async function cpuSeconds(): Promise<Map<string, number>> {
   const parts = (await status())?.parts ?? [];
-  const used = new Map<string, number>();
+  const own = process.cpuUsage();
+  const used = new Map([['bench', (own.user + own.system) / 1e6]]);
   for (const { name, pid } of parts) {
     if (pid !== undefined && pid > 0) used.set(name, pidSeconds(pid));
   }

@@ -59,22 +59,45 @@ function parse(text: string): Audited[] {
   ];
 }
 
-/** For each pod: when its gate's PATCH was answered and when it was made Ready. */
-export function podStarts(events: readonly Audited[]): Map<string, { bound: number; ready: number }> {
-  const starts = new Map<string, { bound: number; ready: number }>();
+/** A stretch that is the cluster's own work, in milliseconds since the epoch; `ended` is NaN while nobody saw its end. */
+export interface Span {
+  readonly began: number;
+  readonly ended: number;
+}
+
+const READY = /"type":"Ready"[^{}]*"status":"True"|"status":"True"[^{}]*"type":"Ready"/;
+
+/** For each pod: from the answer to its gate's PATCH until it was made Ready. */
+export function podStarts(events: readonly Audited[]): Map<string, Span> {
+  const starts = new Map<string, Span>();
   for (const event of events) {
     if (event.resource !== 'pods' || event.verb !== 'patch') continue;
     if (event.subresource === '' && event.text.includes('/spec/schedulingGates')) {
-      starts.set(event.name, { bound: event.answered, ready: Number.NaN });
+      starts.set(event.name, { began: event.answered, ended: Number.NaN });
     }
     const start = starts.get(event.name);
-    if (
-      event.subresource === 'status' &&
-      start !== undefined &&
-      /"type":"Ready"[^{}]*"status":"True"|"status":"True"[^{}]*"type":"Ready"/.test(event.text)
-    ) {
-      if (Number.isNaN(start.ready)) start.ready = event.answered;
-    }
+    if (start === undefined || event.subresource !== 'status' || !Number.isNaN(start.ended)) continue;
+    if (READY.test(event.text)) starts.set(event.name, { ...start, ended: event.answered });
   }
   return starts;
 }
+
+/** For each pod: from the answer to its first DELETE (its kubelet's, which ends it, comes after) until it was made again. */
+export function podStops(events: readonly Audited[]): Map<string, Span> {
+  const stops = new Map<string, Span>();
+  for (const event of events) {
+    if (event.resource !== 'pods' || event.subresource !== '') continue;
+    const stop = stops.get(event.name);
+    if (event.verb === 'delete' && stop === undefined) {
+      stops.set(event.name, { began: event.answered, ended: Number.NaN });
+    }
+    if (event.verb === 'create' && stop !== undefined && Number.isNaN(stop.ended)) {
+      stops.set(event.name, { ...stop, ended: event.answered });
+    }
+  }
+  return stops;
+}
+
+/** How many of the requests wrote, by a user whose name holds `user`. */
+export const writesBy = (events: readonly Audited[], user: string): number =>
+  events.filter((event) => event.user.includes(user) && !['get', 'list', 'watch'].includes(event.verb)).length;
