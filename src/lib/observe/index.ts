@@ -35,7 +35,7 @@ export function storeObservations(
       [message.cluster_uid],
     );
     if (cluster === undefined) return NOTHING;
-    const { changes, versions } = await storeNewer(sql, message, cluster.epoch);
+    const { changes, versions } = await storeNewer(sql, message, cluster.epoch, deps.limits.pull_seconds);
     const calls = await lockConcerned(sql, changes);
     const woken = await wakeWaiting(sql, versions);
     const rebinds = await answerCalls(sql, calls, deps);
