@@ -2,9 +2,9 @@
 import { parseArgs } from 'node:util';
 import { down } from '../stack/client.ts';
 import { scaled } from './eta/mix.ts';
-import { account, coverage, type Told } from './eta/score.ts';
 import { endedRestores } from './eta/told.ts';
 import { Fleet } from './monday/fleet.ts';
+import { type Pair, report } from './monday/report.ts';
 import { playRound } from './monday/round.ts';
 import { ends, wakeAll } from './monday/wakes.ts';
 import { functionDeps } from './monday/wave.ts';
@@ -71,27 +71,11 @@ try {
   say(`${wakes + stagings} instances are active`);
   await stageUpTo(wakes);
   await rehearse();
-  const rounds = [];
-  const toldAtOnce: Told[] = [];
-  const toldLater: Told[] = [];
+  const played: Pair[] = [];
   for (let pair = 1; pair <= pairs; pair += 1) {
-    const [alone, wave] = [await round(pair, false), await round(pair, true)];
-    for (const { told, known } of [alone, wave]) {
-      toldAtOnce.push(...told);
-      toldLater.push(...known);
-    }
-    const ratio = (wave.figures.wake_ms.p99 ?? Number.NaN) / (alone.figures.wake_ms.p99 ?? Number.NaN);
-    rounds.push({ alone: alone.figures, with_wave: wave.figures, p99_ratio: Math.round(ratio * 100) / 100 });
+    played.push({ alone: await round(pair, false), with_wave: await round(pair, true) });
   }
-  const all = await endedRestores(fleet);
-  const failed = rounds.reduce((sum, { alone, with_wave }) => sum + alone.failed + with_wave.failed, 0);
-  const overtaken = rounds.reduce(
-    (sum, { alone, with_wave }) =>
-      sum + alone.admitted_before_an_earlier_one + with_wave.admitted_before_an_earlier_one,
-    0,
-  );
-  const ratios = rounds.map(({ p99_ratio }) => p99_ratio).toSorted((a, b) => a - b);
-  const ratio = ratios[Math.floor(ratios.length / 2)] ?? Number.NaN;
+  const result = report(played, await endedRestores(fleet), mix.apart_seconds);
   console.log(
     JSON.stringify({
       bench: 'monday',
@@ -102,16 +86,10 @@ try {
       starts: [mix.before, mix.after],
       pull_seconds: mix.pull_seconds,
       places: deps.limits.places.restore,
-      failed,
-      admitted_before_an_earlier_one: overtaken,
-      p99_ratio_median: ratio,
-      eta: {
-        told_in_the_202: coverage(toldAtOnce, new Map(all.map((each) => [each.operation_id, each]))),
-        told_once_class_is_known: account(toldLater, all, mix.apart_seconds),
-      },
-      pairs: rounds,
+      ...result,
     }),
   );
+  const { failed, admitted_before_an_earlier_one: overtaken, p99_ratio_median: ratio } = result;
   process.exitCode = failed > 0 || overtaken > 0 || !(ratio <= RATIO_AIM) ? 1 : 0;
 } finally {
   await deps.db.close();

@@ -5,7 +5,7 @@ import { progressOf } from '../../../src/lib/saga/progress.ts';
 import type { Fleet } from '../monday/fleet.ts';
 import type { Ended, Told } from './score.ts';
 
-const LOOK_MS = 50;
+const LOOK_MS = 100;
 
 interface Shape {
   readonly eta_seconds?: number;
