@@ -28,6 +28,9 @@ const TIMES = {
   WARREN_IMAGE_GRACE_SECONDS: '5',
 };
 
+/** What a bench may set: more at once than production would allow; seconds of a start that is scaled down. */
+const BENCHED = ['WARREN_PLACES', 'WARREN_PULL_SECONDS'];
+
 /** How long a received message stays hidden: a little longer than a lease, as in production. */
 export function visibilitySeconds(): number {
   return Number(TIMES.WARREN_LEASE_SECONDS) + 5;
@@ -96,7 +99,6 @@ function awsVariables({ ports, secrets, external }: StackContext): Record<string
 /** What the functions and the forwarder read (the environment contract); no administrator's access in it. */
 export function serviceVariables(context: StackContext): Record<string, string> {
   const { ports, secrets, external } = context;
-  const places = process.env['WARREN_PLACES'];
   return {
     DATABASE_URL: external.DATABASE_URL ?? `postgres://postgres@127.0.0.1:${ports.postgres}/warren`,
     // All calls of a function share one process here, where on Lambda each has its own.
@@ -115,8 +117,7 @@ export function serviceVariables(context: StackContext): Record<string, string> 
     WARREN_WARM_SLOTS: String(context.options.warm),
     WARREN_FORWARDER_PORT: String(ports.forwarder),
     ...TIMES,
-    // A bench that wants to see more at once than production would allow.
-    ...(places === undefined ? {} : { WARREN_PLACES: places }),
+    ...Object.fromEntries(BENCHED.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : []))),
   };
 }
 

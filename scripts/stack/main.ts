@@ -12,7 +12,8 @@ const USAGE = `npm run stack -- COMMAND
             --fresh            forget the data of the last start
             --nodes N          fake nodes (4)
             --kcm-qps N --kcm-burst N, --scheduler-qps N --scheduler-burst N   (Kubernetes' defaults)
-            --start-time T     how long assistants take to start: 0s, 2s, 8s..14s, p50=10s,p90=16s
+            --start-time T     how long assistants take to start: 0s, 2s, 8s..14s, p50=10s,p90=16s,
+                               or a mix: '70%:p50=12s,p90=18s;30%:pull:p50=70s,p90=100s'
             --port NAME=N      fix a port (repeatable)
             --owner PID        stop everything when that process ends
             --users N --warm N --no-bootstrap   what \`npm run bootstrap\` is told

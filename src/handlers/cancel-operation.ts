@@ -15,6 +15,6 @@ export const handler = apiFunction({
   async run({ input, caller }) {
     const result = await cancelOperation(deps, operationKey(input.operation_id), caller);
     await tell(deps, [result.operation]);
-    return { status: 202, body: await commandShape(deps.db, result) };
+    return { status: 202, body: await commandShape(deps, result) };
   },
 });

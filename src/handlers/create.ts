@@ -16,7 +16,7 @@ export const handler = apiFunction({
     const command = { user_id, ...(metadata !== undefined && { metadata }) };
     const { created, instance, operation } = await acceptCreate(deps, command, caller);
     if (created && operation !== null) await tell(deps, [operation]);
-    const body = await commandShape(deps.db, { instance, operation });
+    const body = await commandShape(deps, { instance, operation });
     return { status: operation !== null && isInFlight(operation) ? 202 : 200, body };
   },
 });

@@ -3,7 +3,7 @@ import { operationInput } from '../lib/api/inputs.ts';
 import { getOperation } from '../lib/registry/operations.ts';
 import { apiDeps } from '../lib/wiring-api.ts';
 
-const { db } = apiDeps();
+const deps = apiDeps();
 
 /** GET /v1/operations/{operation_id} */
 export const handler = apiFunction({
@@ -11,6 +11,6 @@ export const handler = apiFunction({
   input: operationInput,
   run: async ({ input }) => ({
     status: 200,
-    body: await getOperation(db, input.operation_id),
+    body: await getOperation(deps, input.operation_id),
   }),
 });

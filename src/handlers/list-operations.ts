@@ -3,11 +3,11 @@ import { listOperationsInput } from '../lib/api/inputs.ts';
 import { listOperations } from '../lib/registry/operations.ts';
 import { apiDeps } from '../lib/wiring-api.ts';
 
-const { db } = apiDeps();
+const deps = apiDeps();
 
 /** GET /v1/operations */
 export const handler = apiFunction({
   name: 'listOperations',
   input: listOperationsInput,
-  run: async ({ input }) => ({ status: 200, body: await listOperations(db, input) }),
+  run: async ({ input }) => ({ status: 200, body: await listOperations(deps, input) }),
 });

@@ -48,6 +48,7 @@ const Environment = z.object({
   WARREN_CREATE_DEADLINE_SECONDS: seconds(600),
   WARREN_OUTAGE_MAX_SECONDS: seconds(900),
   WARREN_IMAGE_GRACE_SECONDS: seconds(60),
+  WARREN_PULL_SECONDS: z.coerce.number().positive().default(5),
   WARREN_DRAIN_SECONDS: seconds(30),
   WARREN_DRAIN_MAX_SECONDS: seconds(600),
   WARREN_GRACE_DAYS: z.coerce.number().min(0).default(7),
@@ -63,6 +64,8 @@ export interface Limits {
   readonly outage_max_seconds: number;
   /** How long an image may fail to be pulled, or a container fail to be made, before it counts as terminal. */
   readonly image_grace_seconds: number;
+  /** A scheduled pod in which no container runs after this pulls its image, for its ETA. */
+  readonly pull_seconds: number;
   readonly warm_slots: number;
   /** How long a route may be cached: what a drain waits at least … */
   readonly drain_seconds: number;
@@ -100,6 +103,7 @@ export function limitsOf(config: Config): Limits {
     create_deadline_seconds: config.WARREN_CREATE_DEADLINE_SECONDS,
     outage_max_seconds: config.WARREN_OUTAGE_MAX_SECONDS,
     image_grace_seconds: config.WARREN_IMAGE_GRACE_SECONDS,
+    pull_seconds: config.WARREN_PULL_SECONDS,
     warm_slots: config.WARREN_WARM_SLOTS,
     drain_seconds: config.WARREN_DRAIN_SECONDS,
     drain_max_seconds: config.WARREN_DRAIN_MAX_SECONDS,

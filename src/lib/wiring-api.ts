@@ -10,6 +10,8 @@ import type { RouteSettings } from './route/route.ts';
 export interface ApiDeps {
   readonly db: Database;
   readonly entropy: Entropy;
+  /** For ETAs: domain/start-class.ts. */
+  readonly pull_seconds: number;
 }
 
 /** A call answers within 3 s when the registry is away: one attempt to reach it must end before. */
@@ -30,6 +32,7 @@ export const apiDeps = once((): ApiDeps => {
   return {
     db: impatient(db, { milliseconds: REGISTRY_PATIENCE_MS, concurrency: settings.WARREN_PG_POOL_MAX }),
     entropy: systemEntropy,
+    pull_seconds: settings.WARREN_PULL_SECONDS,
   };
 });
 
@@ -39,6 +42,7 @@ export const routeSettings = once((): RouteSettings => {
   const mode = settings.WARREN_ADDRESS_MODE;
   return {
     keys: masterKeys(settings),
+    pull_seconds: settings.WARREN_PULL_SECONDS,
     address: {
       mode,
       namespace: settings.WARREN_NAMESPACE,

@@ -49,7 +49,11 @@ test('looks every 100, 150, 225, 250 … ms, and no longer than it was asked to'
   let now = 0;
   const deps: WakeDeps = {
     db: api.database.db,
-    settings: { keys: { current: 'k1', keys: new Map() }, address: { mode: 'dns', namespace: 'n', kubeUrl: null } },
+    settings: {
+      keys: { current: 'k1', keys: new Map() },
+      address: { mode: 'dns', namespace: 'n', kubeUrl: null },
+      pull_seconds: 5,
+    },
     now: () => now,
     async sleep(milliseconds) {
       slept.push(milliseconds);

@@ -36,12 +36,12 @@ it('is learnt from operations that succeeded, by what the pod waited for', async
     restoreCommand({ from: 'volumes' }),
     CALLER,
   );
-  const shape = await getOperation(life.db, operation.operation_id);
+  const shape = await getOperation({ db: life.db, pull_seconds: 5 }, operation.operation_id);
   expect(shape.eta_seconds).toBeCloseTo(12, 0);
   expect(shape.queue_position).toBeUndefined();
   await life.settle();
   for (let again = 0; again < 250; again += 1) await learn(life.db, operation.operation_id);
   const [any, warm] = await samples('restore', 'ready');
   expect([any?.seconds.length, warm?.seconds.length]).toEqual([200, 200]);
-  expect((await getOperation(life.db, operation.operation_id)).eta_seconds).toBeUndefined();
+  expect((await getOperation({ db: life.db, pull_seconds: 5 }, operation.operation_id)).eta_seconds).toBeUndefined();
 });

@@ -27,6 +27,7 @@ const LIMITS: Limits = {
   create_deadline_seconds: 600,
   outage_max_seconds: 900,
   image_grace_seconds: 60,
+  pull_seconds: 5,
   warm_slots: 3,
   drain_seconds: 30,
   drain_max_seconds: 120,

@@ -10,6 +10,7 @@ export const LIMITS: Limits = {
   create_deadline_seconds: 600,
   outage_max_seconds: 900,
   image_grace_seconds: 60,
+  pull_seconds: 5,
   warm_slots: 20,
   drain_seconds: 1,
   drain_max_seconds: 10,

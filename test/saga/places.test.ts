@@ -125,14 +125,14 @@ it('shows who waits its place in the queue, and an ETA that counts the wait', as
   work = LONG;
   const ids = await many(6);
   for (const id of ids) await run(id);
-  const shapes = await Promise.all(ids.map((id) => getOperation(database.db, id)));
+  const shapes = await Promise.all(ids.map((id) => getOperation({ db: database.db, pull_seconds: 5 }, id)));
   expect(shapes.map(({ queue_position }) => queue_position)).toEqual([undefined, undefined, undefined, 1, 2, 3]);
   const [one = 0, , , four = 0, , six = 0] = shapes.map(({ eta_seconds }) => eta_seconds);
   expect(one).toBeCloseTo(12, 0);
   expect(four).toBeGreaterThan(15);
   expect(six).toBeGreaterThan(four);
   // One that has just come stands behind them, though nothing has looked at it yet.
-  expect((await getOperation(database.db, await begin())).queue_position).toBe(4);
+  expect((await getOperation({ db: database.db, pull_seconds: 5 }, await begin())).queue_position).toBe(4);
 });
 
 it('lets what somebody waits for go before bulk', async () => {

@@ -12,6 +12,7 @@ export const LIMITS: Limits = {
   create_deadline_seconds: 60,
   outage_max_seconds: 60,
   image_grace_seconds: 5,
+  pull_seconds: 5,
   warm_slots: 2,
   drain_seconds: 1,
   drain_max_seconds: 10,

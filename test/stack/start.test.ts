@@ -99,10 +99,10 @@ test('programs die with the supervisor; PostgreSQL is not started as root', () =
 });
 
 test('start times: fixed, uniform, log-normal', () => {
-  expect(parseStartTime('2s')(Math.random)).toBe(2_000);
-  expect(parseStartTime('8s..14s')(() => 0.5)).toBe(11_000);
+  expect(parseStartTime('2s')(Math.random)).toEqual({ ready: 2_000, pull: 0 });
+  expect(parseStartTime('8s..14s')(() => 0.5).ready).toBe(11_000);
   const draw = parseStartTime('p50=10s,p90=16s');
-  const drawn = Array.from({ length: 4_000 }, () => draw(Math.random)).sort((a, b) => a - b);
+  const drawn = Array.from({ length: 4_000 }, () => draw(Math.random).ready).sort((a, b) => a - b);
   expect(drawn[2_000]).toBeGreaterThan(9_000);
   expect(drawn[2_000]).toBeLessThan(11_000);
   expect(drawn[3_600]).toBeGreaterThan(14_500);

@@ -5,9 +5,11 @@ import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type KubeClient, PATCH } from '../kube/client.ts';
 import { Assistant, type Folders } from './assistant.ts';
+import type { StartSettings } from './control.ts';
 import { dutyOf, isReady, mountOf, type Pod } from './objects.ts';
+import { readyStatus, runningStatus } from './pod-status.ts';
 import type { Provisioner } from './provisioner.ts';
-import { milliseconds, type StartTime } from './start-time.ts';
+import { milliseconds, type Start } from './start-time.ts';
 
 const RETRY_MS = 1_000;
 const TOKEN_PATH = '/run/qwenpaw/token';
@@ -18,8 +20,7 @@ export interface PodTools {
   provisioner: Provisioner;
   /** Folder for what is mounted: a mounted token outlives a restart of the double, as it does a kubelet's. */
   mounts: string;
-  startTime: StartTime;
-  random: () => number;
+  starts: StartSettings;
 }
 
 /** See the head of this file. */
@@ -27,7 +28,8 @@ export class AssistantPod {
   readonly #tools: PodTools;
   #pod: Pod;
   #assistant: Assistant | undefined;
-  #readyAt = 0;
+  /** This pod's start, and when it began. */
+  #begun: (Start & { readonly at: number }) | undefined;
   #isGone = false;
   #running = false;
   #again = false;
@@ -87,16 +89,21 @@ export class AssistantPod {
     const duty = dutyOf(pod);
     if (duty === 'end') return await this.#end(pod);
     if (duty === 'keep') return;
+    if (duty === 'pull') return await this.#pull(pod);
     if (duty === 'none') {
       this.#assistant?.kill();
       this.#assistant = undefined;
+      this.#begun = undefined;
       return;
     }
     this.#assistant ??= await this.#start(pod);
-    const wait = this.#readyAt - performance.now();
+    const { at, ready } = this.#drawn(pod);
+    const wait = at + ready - performance.now();
     this.#assistant.isStarted = wait <= 0 && duty === 'run';
     if (wait > 0) this.#later(wait);
-    else if (duty === 'run' && !isReady(pod) && !this.#assistant.hasFailed) await this.#reportReady(pod);
+    else if (duty === 'run' && !isReady(pod) && !this.#assistant.hasFailed) {
+      await this.#report(pod, readyStatus(pod, new Date()));
+    }
   }
 
   async #start(pod: Pod): Promise<Assistant> {
@@ -104,11 +111,27 @@ export class AssistantPod {
     const folders = await this.#folders(pod);
     const assistant = new Assistant(pod.status?.podIP ?? '', token, folders);
     await assistant.listen();
-    const { startTime, random } = this.#tools;
+    return assistant;
+  }
+
+  /** Draws this pod's start when it is first asked for. */
+  #drawn(pod: Pod): Start & { readonly at: number } {
+    if (this.#begun !== undefined) return this.#begun;
+    const { startTime, random } = this.#tools.starts;
     const asked = milliseconds(pod.metadata.annotations?.['warren.dev/test-ready-after'] ?? '');
     // A pod that is Ready already was started by a double that has been restarted since.
-    this.#readyAt = performance.now() + (isReady(pod) ? 0 : (asked ?? startTime(random)));
-    return assistant;
+    const fixed = isReady(pod) ? 0 : asked;
+    const start = fixed === undefined ? startTime(random) : { ready: fixed, pull: 0 };
+    this.#begun = { at: performance.now(), ...start };
+    return this.#begun;
+  }
+
+  /** Lets the containers run once the image is there. */
+  async #pull(pod: Pod): Promise<void> {
+    const { at, pull } = this.#drawn(pod);
+    const wait = at + pull - performance.now();
+    if (wait > 0) return this.#later(wait);
+    await this.#report(pod, runningStatus(pod, new Date()));
   }
 
   /** The token as mounted: read from the Secret once, when the pod starts. Throws when its key is missing. */
@@ -144,21 +167,12 @@ export class AssistantPod {
     return { working: working ?? '', secret: secret ?? '', backups: backups ?? '' };
   }
 
-  async #reportReady(pod: Pod): Promise<void> {
-    const now = new Date().toISOString().replace(/\.\d+Z$/, 'Z');
-    const conditions = ['Ready', 'ContainersReady'].map((type) => ({
-      type,
-      status: 'True',
-      lastTransitionTime: now,
-      reason: null,
-    }));
-    const containerStatuses = pod.status?.containerStatuses?.map((each) => ({ ...each, ready: true, started: true }));
+  async #report(pod: Pod, status: object): Promise<void> {
     const { namespace, name, uid } = pod.metadata;
-    const body = { metadata: { uid }, status: { conditions, containerStatuses } };
     await this.#tools.client.must(
       'PATCH',
       `/api/v1/namespaces/${namespace}/pods/${name}/status`,
-      body,
+      { metadata: { uid }, status },
       PATCH.strategic,
       [404, 409],
     );

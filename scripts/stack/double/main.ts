@@ -1,13 +1,13 @@
 // The assistant double and the volumes stand-in: one process with three watches, one small HTTP server a pod.
-import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { NAMESPACE } from '../kube/apply.ts';
 import { KubeClient } from '../kube/client.ts';
 import { accessFrom } from '../kube/kubeconfig.ts';
 import { AssistantPod } from './assistant-pod.ts';
+import { controlServer, type StartSettings } from './control.ts';
 import type { Claim, Pod, Volume } from './objects.ts';
 import { Provisioner } from './provisioner.ts';
-import { parseStartTime } from './start-time.ts';
+import { parseStartTime, pulls } from './start-time.ts';
 
 function must(name: string): string {
   const value = process.env[name];
@@ -18,12 +18,13 @@ function must(name: string): string {
 const client = new KubeClient(accessFrom(must('STACK_KUBECONFIG')));
 const folder = must('STACK_VOLUMES');
 const provisioner = new Provisioner(client, folder);
+const startTime = must('STACK_START_TIME');
+const starts: StartSettings = { startTime: parseStartTime(startTime), random: Math.random };
 const tools = {
   client,
   provisioner,
   mounts: join(folder, '.mounts'),
-  startTime: parseStartTime(must('STACK_START_TIME')),
-  random: Math.random,
+  starts,
 };
 
 const pods = new Map<string, AssistantPod>();
@@ -55,9 +56,5 @@ void client.watch<Volume>(
 );
 void client.watch<Pod>(`${space}/pods?labelSelector=app%3Dqwenpaw`, podHandler, signal);
 
-createServer((_request, response) => {
-  response
-    .writeHead(200, { 'content-type': 'application/json' })
-    .end(JSON.stringify({ status: 'ok', pods: pods.size }));
-}).listen(Number(must('STACK_PORT')), '127.0.0.1');
+controlServer(starts, pulls(startTime), () => pods.size).listen(Number(must('STACK_PORT')), '127.0.0.1');
 process.on('SIGTERM', () => process.exit(0));

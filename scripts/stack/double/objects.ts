@@ -14,7 +14,7 @@ interface ContainerStatus {
   name: string;
   ready: boolean;
   started?: boolean;
-  state?: { running?: object; waiting?: object; terminated?: object };
+  state?: { running?: object; waiting?: { reason?: string }; terminated?: object };
 }
 
 /** See the head of this file. */
@@ -29,6 +29,7 @@ export interface Pod extends KubeObject {
     podIP?: string;
     conditions?: { type: string; status: string }[];
     containerStatuses?: ContainerStatus[];
+    initContainerStatuses?: ContainerStatus[];
   };
 }
 
@@ -54,6 +55,8 @@ export interface Volume extends KubeObject {
 export type Duty =
   /** Nothing: not started, or crashed. */
   | 'none'
+  /** Its containers were made and wait for their image. */
+  | 'pull'
   /** Its server runs, but says that it is starting (fault NeverReady). */
   | 'hold'
   /** Its server runs and makes it Ready. */
@@ -72,10 +75,17 @@ export function dutyOf(pod: Pod): Duty {
     return annotations['warren.dev/test-stuck'] === undefined ? 'end' : 'keep';
   }
   const statuses = pod.status?.containerStatuses ?? [];
+  if (fault === undefined && isMade(pod)) return 'pull';
   const areRunning = statuses.length > 0 && statuses.every((each) => each.state?.running !== undefined);
   if (pod.status?.phase !== 'Running' || !pod.status.podIP || !areRunning) return 'none';
   if (fault === undefined) return 'run';
   return fault === 'NeverReady' ? 'hold' : 'none';
+}
+
+/** As KWOK's stage assistant-creating leaves a pod. */
+function isMade({ status }: Pod): boolean {
+  const [first] = status?.containerStatuses ?? [];
+  return status?.phase === 'Pending' && Boolean(status.podIP) && first?.state?.waiting?.reason === 'PodInitializing';
 }
 
 /** Whether the pod's status says Ready. */

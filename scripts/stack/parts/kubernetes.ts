@@ -3,15 +3,18 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { VERSIONS } from '../build/builds.ts';
 import { answers, type Part, type StackContext } from '../context.ts';
+import { pulls } from '../double/start-time.ts';
 import { applyCluster, NAMESPACE } from '../kube/apply.ts';
 import { KubeClient, type KubeObject } from '../kube/client.ts';
 import { kubeconfig } from '../kube/kubeconfig.ts';
+import { stagesOf } from '../kube/stages.ts';
 import type { RateLimit } from '../options.ts';
 import { ensureServiceAccountKey, type KubeUser, tokensCsv } from '../secrets.ts';
 
 const HOST = '127.0.0.1';
 
 const folder = (context: StackContext) => join(context.layout.dir, 'kube');
+const stagesFile = (context: StackContext) => join(folder(context), 'kwok-stages.yaml');
 const apiUrl = (context: StackContext) => `https://${HOST}:${context.ports['kube-apiserver']}`;
 const serviceAccountKey = (context: StackContext) => join(folder(context), 'sa.key');
 const etcdUrl = (context: StackContext) => `http://${HOST}:${context.ports.etcd}`;
@@ -181,6 +184,10 @@ const kwok: Part = {
   version: VERSIONS.kwok,
   needs: ['kube-apiserver'],
   address: (context) => `127.${context.podRange}.0.0/16, ${context.options.nodes} nodes`,
+  prepare: (context) => {
+    const file = readFileSync(join(import.meta.dirname, '..', 'kube', 'kwok-stages.yaml'), 'utf8');
+    writeFileSync(stagesFile(context), stagesOf(file, pulls(context.options.startTime)));
+  },
   launch: (context) => ({
     command: context.binaries.kwok,
     args: [
@@ -188,7 +195,7 @@ const kwok: Part = {
       '--manage-all-nodes',
       `--cidr=127.${context.podRange}.0.0/16`,
       `--node-ip=${HOST}`,
-      `--config=${join(import.meta.dirname, '..', 'kube', 'kwok-stages.yaml')}`,
+      `--config=${stagesFile(context)}`,
       '--node-lease-duration-seconds=40',
     ],
     stopSignal: 'SIGKILL',

@@ -58,11 +58,15 @@ export function instanceShape(row: InstanceRow, operationId: string | null): Ins
   };
 }
 
-/** `steps` are this operation's, in order; `progress` is there while it goes forward, and makes its ETA. */
+/**
+ * `steps` are this operation's, in order; `progress` is there while it goes forward, and makes its ETA (`pullSeconds`:
+ * domain/start-class.ts).
+ */
 export function operationShape(
   row: OperationRow,
   steps: readonly StepRow[],
   progress: Progress | undefined,
+  pullSeconds: number,
 ): OperationShape {
   return {
     operation_id: row.operation_id,
@@ -78,15 +82,15 @@ export function operationShape(
     deadline_at: time(row.deadline_at),
     finished_at: maybeTime(row.finished_at),
     ...(row.error !== null && { error: faultShape(row.error) }),
-    ...(progress !== undefined && aheadOf(row, progress)),
+    ...(progress !== undefined && aheadOf(row, progress, pullSeconds)),
     steps: steps.map(stepShape),
   };
 }
 
 /** Its ETA, and its place in the queue while it waits for one. */
-function aheadOf(row: OperationRow, progress: Progress) {
+function aheadOf(row: OperationRow, progress: Progress, pullSeconds: number) {
   const position = progress.queue === null ? {} : { queue_position: progress.queue.ahead + 1 };
-  return { ...etaOf(row.kind, row.step, progress), ...position };
+  return { ...etaOf(row.kind, row.step, progress, pullSeconds), ...position };
 }
 
 function stepShape(row: StepRow): OperationShape['steps'][number] {

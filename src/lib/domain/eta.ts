@@ -75,19 +75,19 @@ export interface Eta {
 const STARTS: ReadonlySet<OperationKind> = new Set(['create', 'restore', 'rebind']);
 
 /** The class of an operation as far as observations tell. */
-function etaClass(kind: OperationKind, progress: Pick<Progress, 'rebuilds' | 'pod'>): EtaClass {
+function etaClass(kind: OperationKind, progress: Progress, pullSeconds: number): EtaClass {
   if (progress.rebuilds) return 'rebuild';
   if (!STARTS.has(kind) || progress.pod === null) return 'any';
-  return classNow(progress.pod) ?? 'any';
+  return classNow(progress.pod, pullSeconds) ?? 'any';
 }
 
 /**
  * Median and 90th percentile of the time that is left, in seconds and tenths, never below 1: the rest of those of its
  * class that lasted longer than it has by now, plus the wait for a place. Having lasted long says by itself that it is
- * one of the slow ones.
+ * one of the slow ones. `pullSeconds`: start-class.ts.
  */
-export function etaOf(kind: OperationKind, step: string, progress: Progress): Eta {
-  const which = etaClass(kind, progress);
+export function etaOf(kind: OperationKind, step: string, progress: Progress, pullSeconds: number): Eta {
+  const which = etaClass(kind, progress, pullSeconds);
   const samples = withPrior(progress.samples?.[which] ?? [], priorOf(kind, step, which));
   const { queue } = progress;
   if (queue !== null) return behindQueue(samples, queue);

@@ -30,7 +30,7 @@ export function storeObservations(
 ): Promise<Observed> {
   if (message.observations.length === 0) return Promise.resolve(NOTHING);
   return db.tx(async (sql) => {
-    const stored = await storeNewer(sql, message);
+    const stored = await storeNewer(sql, message, deps.limits.pull_seconds);
     if (stored === null) return NOTHING;
     const { now, changes, versions } = stored;
     const calls = await lockConcerned(sql, changes);

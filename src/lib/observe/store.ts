@@ -22,8 +22,9 @@ export interface Stored {
 /**
  * Writes what is newer than the rows, each with the next version. Locks the rows in order of kind and name, before
  * anything else in the transaction (the lock order of the registry). Null when the message is of another cluster.
+ * `pullSeconds`: domain/start-class.ts.
  */
-export async function storeNewer(sql: Sql, message: ObservationMessage): Promise<Stored | null> {
+export async function storeNewer(sql: Sql, message: ObservationMessage, pullSeconds: number): Promise<Stored | null> {
   const seen = Map.groupBy(message.observations, ({ kind, name }) => waitKey(kind, name));
   const keys = [...seen.values()].map(([first]) => ({ kind: first?.kind, name: first?.name }));
   const locked = await lockRows(sql, message.cluster_uid, keys);
@@ -32,7 +33,7 @@ export async function storeNewer(sql: Sql, message: ObservationMessage): Promise
   const changes = [...seen].flatMap(([key, each]) =>
     isNonEmpty(each) ? [changeOf(each, epoch, rows.get(key) ?? null)] : [],
   );
-  const written = await write(sql, changes, rows, epoch);
+  const written = await write(sql, changes, rows, { epoch, pullSeconds });
   const versions = changes.flatMap(({ kind, name, current }): Version[] => {
     const version = written.get(waitKey(kind, name));
     if (current === null || version === undefined) return [];
@@ -99,11 +100,11 @@ async function write(
   sql: Sql,
   changes: readonly Change[],
   before: ReadonlyMap<string, LockedRow>,
-  epoch: number,
+  { epoch, pullSeconds }: { readonly epoch: number; readonly pullSeconds: number },
 ): Promise<ReadonlyMap<string, number>> {
   const rows = changes.flatMap(({ kind, name, current, sameTrouble }) => {
     if (current === null) return [];
-    const start_class = startClassOf(before.get(waitKey(kind, name)) ?? null, current);
+    const start_class = startClassOf(before.get(waitKey(kind, name)) ?? null, current, pullSeconds);
     return [{ ...rowOf(current, sameTrouble), start_class }];
   });
   if (rows.length === 0) return new Map();

@@ -1,10 +1,10 @@
 import type { Answer } from '../api/function.ts';
 import type { CommandShape } from '../api/schemas.ts';
 import { instanceShape, isInFlight } from '../api/shapes.ts';
-import type { Database, QueuePort, Sql } from '../ports.ts';
+import type { Database, QueuePort } from '../ports.ts';
 import type { InstanceRow, OperationRow } from '../saga/rows.ts';
 import { tell } from '../saga/tell.ts';
-import { withSteps } from './operations.ts';
+import { type EtaDeps, withSteps } from './operations.ts';
 
 interface CommandResult {
   readonly instance: InstanceRow | null;
@@ -12,16 +12,16 @@ interface CommandResult {
 }
 
 /** What a command answers: the instance it is about and the operation that carries it out. */
-export async function commandShape(sql: Sql, result: CommandResult): Promise<CommandShape> {
+export async function commandShape(deps: EtaDeps, result: CommandResult): Promise<CommandShape> {
   const { instance, operation } = result;
   const inFlight = operation !== null && isInFlight(operation) ? operation.operation_id : null;
   return {
     instance: instance === null ? null : instanceShape(instance, inFlight),
-    operation: operation === null ? null : await withSteps(sql, operation),
+    operation: operation === null ? null : await withSteps(deps, operation),
   };
 }
 
-interface AnswerDeps {
+interface AnswerDeps extends EtaDeps {
   readonly db: Database;
   readonly queue: QueuePort;
   onLost(error: unknown, operationIds: readonly string[]): void;
@@ -30,5 +30,5 @@ interface AnswerDeps {
 /** Tells the queue of a command that was just accepted, and answers 202 with what carries it out. */
 export async function commandAnswer(deps: AnswerDeps, accepted: CommandResult & { fresh: boolean }): Promise<Answer> {
   if (accepted.fresh && accepted.operation !== null) await tell(deps, [accepted.operation]);
-  return { status: 202, body: await commandShape(deps.db, accepted) };
+  return { status: 202, body: await commandShape(deps, accepted) };
 }

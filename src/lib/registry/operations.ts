@@ -7,20 +7,28 @@ import type { Sql } from '../ports.ts';
 import { firstProgressOf, progressOf } from '../saga/progress.ts';
 import type { OperationRow } from '../saga/rows.ts';
 
+/** What reading an operation with its ETA takes; `pull_seconds`: domain/start-class.ts. */
+export interface EtaDeps {
+  readonly db: Sql;
+  readonly pull_seconds: number;
+}
+
 /** @throws WarrenError operation_not_found, for an id that is no UUID too. */
-export async function getOperation(sql: Sql, operationId: string): Promise<OperationShape> {
+export async function getOperation(deps: EtaDeps, operationId: string): Promise<OperationShape> {
   const id = operationKey(operationId);
-  const [row] = await sql.query<OperationRow>('select * from operation where operation_id = $1', [id]);
+  const [row] = await deps.db.query<OperationRow>('select * from operation where operation_id = $1', [id]);
   if (row === undefined) throw operationNotFound(operationId);
-  return withSteps(sql, row);
+  return withSteps(deps, row);
 }
 
 /** The operation with its timeline. */
-export async function withSteps(sql: Sql, row: OperationRow): Promise<OperationShape> {
-  if (row.status === 'pending' && row.fence === 0)
-    return operationShape(row, [], await firstProgressOf(sql, row.operation_id));
-  const steps = await stepsOf(sql, [row.operation_id]);
-  return operationShape(row, steps, (await progressOf(sql, [row.operation_id])).get(row.operation_id));
+export async function withSteps({ db, pull_seconds }: EtaDeps, row: OperationRow): Promise<OperationShape> {
+  if (row.status === 'pending' && row.fence === 0) {
+    return operationShape(row, [], await firstProgressOf(db, row.operation_id), pull_seconds);
+  }
+  const steps = await stepsOf(db, [row.operation_id]);
+  const progress = await progressOf(db, [row.operation_id]);
+  return operationShape(row, steps, progress.get(row.operation_id), pull_seconds);
 }
 
 /** An id in the form that PostgreSQL compares. @throws WarrenError operation_not_found when it is no UUID. */
@@ -45,8 +53,9 @@ export interface OperationFilter {
 }
 
 /** Newest first (their ids sort by time). @throws WarrenError invalid_request for a cursor of another list. */
-export async function listOperations(sql: Sql, filter: OperationFilter): Promise<Page<OperationShape>> {
-  const rows = await sql.query<OperationRow>(
+export async function listOperations(deps: EtaDeps, filter: OperationFilter): Promise<Page<OperationShape>> {
+  const { db, pull_seconds } = deps;
+  const rows = await db.query<OperationRow>(
     `select * from operation
       where ($1::text is null or status = $1)
         and ($2::text is null or kind = $2)
@@ -55,13 +64,13 @@ export async function listOperations(sql: Sql, filter: OperationFilter): Promise
     [filter.status ?? null, filter.kind ?? null, keyOf(filter.cursor, UUID_KEY), filter.limit + 1],
   );
   const ids = rows.slice(0, filter.limit).map(({ operation_id }) => operation_id);
-  const steps = Map.groupBy(await stepsOf(sql, ids), ({ operation_id }) => operation_id);
-  const progress = await progressOf(sql, ids);
+  const steps = Map.groupBy(await stepsOf(db, ids), ({ operation_id }) => operation_id);
+  const progress = await progressOf(db, ids);
   return pageOf(
     rows,
     filter.limit,
     ({ operation_id }) => operation_id,
-    (row) => operationShape(row, steps.get(row.operation_id) ?? [], progress.get(row.operation_id)),
+    (row) => operationShape(row, steps.get(row.operation_id) ?? [], progress.get(row.operation_id), pull_seconds),
   );
 }
 

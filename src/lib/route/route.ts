@@ -12,6 +12,8 @@ import type { RouteRow } from './read-route.ts';
 export interface RouteSettings {
   readonly address: AddressSettings;
   readonly keys: MasterKeys;
+  /** For ETAs: domain/start-class.ts. */
+  readonly pull_seconds: number;
 }
 
 /** Whether the user has nothing that a new instance would stand in the way of: none, or one that never came to life. */
@@ -40,7 +42,7 @@ export function routeOf(row: RouteRow | null, userId: string, settings: RouteSet
     ...(operation !== null &&
       progress !== null &&
       state !== 'active' &&
-      etaOf(operation.kind, operation.step, progress)),
+      etaOf(operation.kind, operation.step, progress, settings.pull_seconds)),
     ...(operationId !== null && { operation_id: operationId }),
     ...(state !== 'active' && { reason: reasonOf(row, state), next: nextOf(state) }),
   };
