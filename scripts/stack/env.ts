@@ -28,6 +28,13 @@ const TIMES = {
   WARREN_IMAGE_GRACE_SECONDS: '5',
 };
 
+/** What a bench or a test of outages may set before `up`, to see more at once or outlast more than a stack's short times. */
+const PASSED_ON = ['WARREN_PLACES', 'WARREN_CREATE_DEADLINE_SECONDS', 'WARREN_OUTAGE_MAX_SECONDS'] as const;
+
+function passedOn(env: NodeJS.ProcessEnv): Record<string, string> {
+  return Object.fromEntries(PASSED_ON.map((name) => [name, env[name] ?? '']).filter(([, value]) => value !== ''));
+}
+
 /** How long a received message stays hidden: a little longer than a lease, as in production. */
 export function visibilitySeconds(): number {
   return Number(TIMES.WARREN_LEASE_SECONDS) + 5;
@@ -96,7 +103,6 @@ function awsVariables({ ports, secrets, external }: StackContext): Record<string
 /** What the functions and the forwarder read (the environment contract); no administrator's access in it. */
 export function serviceVariables(context: StackContext): Record<string, string> {
   const { ports, secrets, external } = context;
-  const places = process.env['WARREN_PLACES'];
   return {
     DATABASE_URL: external.DATABASE_URL ?? `postgres://postgres@127.0.0.1:${ports.postgres}/warren`,
     // All calls of a function share one process here, where on Lambda each has its own.
@@ -115,8 +121,7 @@ export function serviceVariables(context: StackContext): Record<string, string> 
     WARREN_WARM_SLOTS: String(context.options.warm),
     WARREN_FORWARDER_PORT: String(ports.forwarder),
     ...TIMES,
-    // A bench that wants to see more at once than production would allow.
-    ...(places === undefined ? {} : { WARREN_PLACES: places }),
+    ...passedOn(process.env),
   };
 }
 
