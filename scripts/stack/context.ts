@@ -72,6 +72,11 @@ export interface Part {
   /** Writes its files; before every start. */
   prepare?: (context: StackContext) => Promise<void> | void;
   launch: (context: StackContext) => Launch;
+  /**
+   * Started again, after a pause, when it ends by itself. For programs that end on purpose when they find themselves in
+   * trouble and count on being restarted; of any other an end is a fault, which stays to be seen.
+   */
+  restarts?: true;
   /** One look: does it answer? May throw, which means no. */
   isReady: (context: StackContext) => Promise<boolean>;
   /** Sets things up in it, after it answers; must be safe to repeat. */

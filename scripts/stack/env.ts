@@ -28,8 +28,18 @@ const TIMES = {
   WARREN_IMAGE_GRACE_SECONDS: '5',
 };
 
-/** What a bench may set: more at once than production would allow; seconds of a start that is scaled down. */
-const BENCHED = ['WARREN_PLACES', 'WARREN_PULL_SECONDS'];
+/** What a bench or a test of outages may set before `up`: more at once than production would allow, other times. */
+const PASSED_ON = [
+  'WARREN_PLACES',
+  'WARREN_PULL_SECONDS',
+  'WARREN_WARM_SLOTS',
+  'WARREN_CREATE_DEADLINE_SECONDS',
+  'WARREN_OUTAGE_MAX_SECONDS',
+] as const;
+
+function passedOn(env: NodeJS.ProcessEnv): Record<string, string> {
+  return Object.fromEntries(PASSED_ON.map((name) => [name, env[name] ?? '']).filter(([, value]) => value !== ''));
+}
 
 /** How long a received message stays hidden: a little longer than a lease, as in production. */
 export function visibilitySeconds(): number {
@@ -117,7 +127,7 @@ export function serviceVariables(context: StackContext): Record<string, string> 
     WARREN_WARM_SLOTS: String(context.options.warm),
     WARREN_FORWARDER_PORT: String(ports.forwarder),
     ...TIMES,
-    ...Object.fromEntries(BENCHED.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : []))),
+    ...passedOn(process.env),
   };
 }
 

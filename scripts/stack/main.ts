@@ -40,6 +40,7 @@ async function showStatus(): Promise<number> {
   }
   for (const part of now.parts) {
     console.log(`${part.name.padEnd(24)} ${part.state.padEnd(9)} ${String(part.pid ?? '-').padEnd(8)} ${part.address}`);
+    if (part.restarts > 0) console.log(`  restarted ${part.restarts} times; last end: ${part.last_end}`);
     if (part.reason !== undefined) console.log(`  ${part.reason} (log: ${part.log})`);
   }
   return now.parts.every((part) => part.state === 'ready') ? 0 : 1;

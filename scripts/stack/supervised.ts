@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Part, StackContext } from './context.ts';
 import { type ProcessIdentity, startedAt } from './identity.ts';
 import { logTail, startProcess } from './processes.ts';
+import { restartAfter } from './restart.ts';
 
 /** Where a part is in its life. `died`: it ended by itself; `stopped`: it was told to. */
 export type PartState = 'waiting' | 'starting' | 'ready' | 'paused' | 'stopped' | 'died';
@@ -21,6 +22,9 @@ export interface PartStatus {
   ready_after_ms?: number;
   /** Why it died or did not start, with the last lines of its log. */
   reason?: string;
+  /** How often it ended by itself and was started again, and why the last time. */
+  restarts: number;
+  last_end?: string;
   log: string;
 }
 
@@ -38,6 +42,13 @@ export class SupervisedPart {
   #reason: string | undefined;
   #readyAfter: number | undefined;
   #identity: ProcessIdentity | undefined;
+  /** Whether it has answered since somebody asked for its start: one that never did is not tried again. */
+  #wasReady = false;
+  #startedAt = 0;
+  #endsInARow = 0;
+  #restart: NodeJS.Timeout | undefined;
+  #restarts = 0;
+  #lastEnd: string | undefined;
 
   constructor(part: Part, context: StackContext, onChange: () => void) {
     this.part = part;
@@ -62,12 +73,20 @@ export class SupervisedPart {
   /** Starts the program and waits until it answers. Rejects, in words a person can act on, when it does not. */
   async start(): Promise<void> {
     if (this.#child !== undefined) return;
+    clearTimeout(this.#restart);
+    this.#wasReady = false;
+    this.#endsInARow = 0;
+    await this.#begin();
+  }
+
+  async #begin(): Promise<void> {
     const begun = performance.now();
     try {
       this.#become('starting');
       await this.part.prepare?.(this.#context);
       const child = startProcess(this.part.launch(this.#context), this.#log);
       this.#child = child;
+      this.#startedAt = begun;
       child.once('error', (error) => this.#ended(child, error.message));
       child.once('exit', (code, signal) => this.#ended(child, `it ended with ${signal ?? `code ${code}`}`));
       const pid = child.pid;
@@ -82,6 +101,7 @@ export class SupervisedPart {
       throw new Error(`${this.part.name}: ${this.#reason ?? text}\n${logTail(this.#log)}\n(log: ${this.#log})`);
     }
     this.#readyAfter = Math.round(performance.now() - begun);
+    this.#wasReady = true;
     this.#become('ready');
   }
 
@@ -105,12 +125,28 @@ export class SupervisedPart {
     if (this.#child !== child) return;
     this.#child = undefined;
     this.#identity = undefined;
-    if (this.#state !== 'stopped') this.#become('died', reason);
+    if (this.#state === 'stopped') return;
+    this.#become('died', reason);
+    if (this.part.restarts && this.#wasReady) this.#restartSoon(reason);
+  }
+
+  /** It ended by itself, and is of those that count on a restart. Each end of a restarted one comes here again. */
+  #restartSoon(reason: string): void {
+    const ranMs = performance.now() - this.#startedAt;
+    const { pauseMs, inARow } = restartAfter({ inARow: this.#endsInARow, ranMs });
+    this.#endsInARow = inARow;
+    this.#lastEnd = reason;
+    this.#restart = setTimeout(() => {
+      this.#restarts += 1;
+      // Why it did not start is its reason by then, and the next restart is on its way.
+      this.#begin().catch((error: unknown) => console.error(error));
+    }, pauseMs);
   }
 
   /** Ends the program: with `signal` at once, or as its part asks, killed when that takes too long. */
   async stop(signal?: NodeJS.Signals): Promise<void> {
     const child = this.#child;
+    clearTimeout(this.#restart);
     this.#become('stopped');
     if (child === undefined) return;
     const ended = once(child, 'exit');
@@ -142,6 +178,8 @@ export class SupervisedPart {
       address: this.part.address(this.#context),
       state: this.#state,
       log: this.#log,
+      restarts: this.#restarts,
+      ...(this.#lastEnd === undefined ? {} : { last_end: this.#lastEnd }),
       ...(this.#identity === undefined ? {} : { pid: this.#identity.pid }),
       ...(this.#readyAfter === undefined ? {} : { ready_after_ms: this.#readyAfter }),
       ...(this.#reason === undefined ? {} : { reason: this.#reason }),

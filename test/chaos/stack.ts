@@ -3,10 +3,15 @@ import { newUser, Stack } from '../cluster/kit.ts';
 import { startStack } from '../cluster/setup.ts';
 
 /** A fresh stack for one test file; the oracle judges it at the end (unless history itself was lost), then it goes. */
-export function ownStack(args: readonly string[], { judged = true } = {}): () => Stack {
+export function ownStack(
+  args: readonly string[],
+  { judged = true, env = {} }: { readonly judged?: boolean; readonly env?: Readonly<Record<string, string>> } = {},
+): () => Stack {
   let stop: (() => Promise<void>) | undefined;
   let stack: Stack | undefined;
   beforeAll(async () => {
+    // A test file is a process of its own: what its stack is passed stays in it.
+    Object.assign(process.env, env);
     stop = await startStack('.cache/chaos-stack', args);
     stack = new Stack();
   });
@@ -51,13 +56,17 @@ export async function crowd(stack: Stack, size: number): Promise<Crowd> {
   return { users, operations: created.map(({ operation }) => operation.operation_id), begun };
 }
 
+/** Longer than any outage of a test, and than what comes after it. */
+const PATIENCE_MS = 150_000;
+
 /** As a client does that is told 503, or whose connection breaks: it asks again. */
-async function persistently<T>(ask: () => Promise<T>): Promise<T> {
-  for (let tries = 0; ; tries += 1) {
+export async function persistently<T>(ask: () => Promise<T>): Promise<T> {
+  const end = performance.now() + PATIENCE_MS;
+  for (;;) {
     try {
       return await ask();
     } catch (error) {
-      if (tries === 200) throw error;
+      if (performance.now() > end) throw error;
       await new Promise((done) => setTimeout(done, 300));
     }
   }

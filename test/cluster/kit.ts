@@ -3,7 +3,7 @@ import { appendFileSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { SendMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import pg from 'pg';
-import { killPart, startPart, stopPart } from '../../scripts/stack/client.ts';
+import { killPart, pausePart, resumePart, startPart, stopPart } from '../../scripts/stack/client.ts';
 import { parseDotenv } from '../../scripts/stack/env.ts';
 import { KubeClient } from '../../scripts/stack/kube/client.ts';
 import { accessFrom } from '../../scripts/stack/kube/kubeconfig.ts';
@@ -228,6 +228,13 @@ export class Stack {
   }
 
   start = (part: PartName): Promise<void> => startPart(part, this.layout);
+
+  /** SIGSTOP, and SIGCONT after `downMs`: it keeps what it has, and answers nobody. */
+  async pauseFor(part: PartName, downMs: number): Promise<void> {
+    await pausePart(part, this.layout);
+    await new Promise((done) => setTimeout(done, downMs));
+    await resumePart(part, this.layout);
+  }
 
   /** SIGKILL, and back after `downMs`. The oracle is told of an API server that may not have written its last lines. */
   async killFor(part: PartName, downMs: number): Promise<void> {

@@ -147,7 +147,9 @@ export async function playLives(stack: Stack, cells: readonly LifeCell[]): Promi
   const of = (...stories: readonly LifeStory[]) =>
     stories.flatMap((story) => cells.filter((cell) => cell.story === story));
   const back = of('restore', 'rebuild', 'rebuild_undo');
-  const size = Math.max(of('snapshot').length + of('stage_undo').length, of('stage').length, back.length);
+  const retired = Math.max(of('retire').length, of('unretire').length);
+  const kept = of('rebuild_undo', 'purge').length - of('unretire').length;
+  const size = Math.max(of('snapshot', 'stage_undo').length, of('stage').length, back.length, retired + kept);
   const matrix = new LifeMatrix(stack);
   const people = await matrix.born(size);
   const line = await startLine(stack, { at: matrix.at });
@@ -165,12 +167,13 @@ export async function playLives(stack: Stack, cells: readonly LifeCell[]): Promi
     });
     await remember(people);
     const active = people.slice(0, people.length - of('rebuild_undo').length);
-    await matrix.phase(active, of('retire'), ({ life }) => life.accepted('retire', { grace_days: 7 }));
-    await matrix.phase(active, of('unretire'), ({ life }) => life.accepted('unretire'));
-    await remember(people);
-    await matrix.phase(people.slice(0, of('purge').length), of('purge'), ({ life }) =>
-      life.accepted('retire', { grace_days: 0 }),
-    );
+    const leaving = active.slice(0, retired);
+    const returning = leaving.slice(0, of('unretire').length);
+    await matrix.phase(leaving, of('retire'), ({ life }) => life.accepted('retire', { grace_days: 7 }));
+    await matrix.phase(returning, of('unretire'), ({ life }) => life.accepted('unretire'));
+    await remember(returning);
+    const ending = [...active.slice(retired), ...returning].slice(0, of('purge').length);
+    await matrix.phase(ending, of('purge'), ({ life }) => life.accepted('retire', { grace_days: 0 }));
   } finally {
     await line.stop();
   }

@@ -6,8 +6,8 @@ import pg from 'pg';
 import { Agent, request } from 'undici';
 import type { Sql } from '../../../src/lib/ports.ts';
 import { layoutFrom } from '../../stack/layout.ts';
-import { startStack } from '../create/stack.ts';
 import { AT_ONCE, type Scaled } from '../eta/mix.ts';
+import { startStack } from '../measure/stack.ts';
 
 /** Operations under way at once while nothing is measured: more would only wait for one another. */
 const UNDER_WAY = 40;

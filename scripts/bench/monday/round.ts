@@ -1,10 +1,10 @@
 // One measured round: the wakes, with or without a wave of stagings beside them.
 import type { CommandDeps } from '../../../src/lib/wiring-command.ts';
-import { followAudit, podStarts } from '../create/audit.ts';
-import { spread } from '../create/figures.ts';
-import { cpuSeconds, cpuShares } from '../create/stack.ts';
 import type { Told } from '../eta/score.ts';
 import { askOnceKnown } from '../eta/told.ts';
+import { followAudit, podStarts } from '../measure/audit.ts';
+import { spread } from '../measure/figures.ts';
+import { cpuSeconds, cpuShares } from '../measure/stack.ts';
 import type { Fleet, Member } from './fleet.ts';
 import { mostWaiting, overtaking } from './order.ts';
 import { ends, type Restored, type Wake, wakeAll } from './wakes.ts';

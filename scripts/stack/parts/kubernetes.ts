@@ -133,8 +133,14 @@ const CONTROLLERS = [
   '-endpointslice-mirroring-controller',
 ].join(',');
 
+/*
+ * Controller manager and scheduler end themselves in trouble (the scheduler when its cache of pods contradicts what it
+ * reads after an outage of the API server), because a kubelet starts their static pods again: here the supervisor does.
+ * etcd and the API server never end on purpose.
+ */
 const controllerManager: Part = {
   name: 'kube-controller-manager',
+  restarts: true,
   version: VERSIONS.kubernetes,
   needs: ['kube-apiserver'],
   address: apiUrl,
@@ -161,6 +167,7 @@ const controllerManager: Part = {
 
 const scheduler: Part = {
   name: 'kube-scheduler',
+  restarts: true,
   version: VERSIONS.kubernetes,
   needs: ['kube-apiserver'],
   address: apiUrl,
