@@ -65,7 +65,7 @@ async function round(pair: number, withWave: boolean) {
   return played;
 }
 
-const deps = await functionDeps(fleet);
+const deps = await functionDeps();
 try {
   await fleet.create(wakes + stagings);
   say(`${wakes + stagings} instances are active`);

@@ -47,7 +47,7 @@ const MEANS = {
 
 /** Runs the bench of one way and returns its report. The stack is its own, and ends with it. */
 export async function benchLife(way: Way) {
-  const need = startStack(USERS, RESIDENTS, { WARREN_PLACES: PLACES });
+  const need = startStack(USERS, RESIDENTS, { env: { WARREN_PLACES: PLACES } });
   const db = new pg.Pool({ connectionString: need('DATABASE_URL'), max: 2 });
   // Only a stage waits as long as a route may be cached.
   const drainMs = way === 'stage' ? Number(need('WARREN_DRAIN_SECONDS')) * 1000 : 0;

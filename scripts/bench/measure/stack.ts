@@ -8,20 +8,27 @@ import { layoutFrom } from '../../stack/layout.ts';
 /** Requests a second that the controllers may make: above what two cores can do, so that the machine is the limit. */
 export const QPS = { 'kcm-qps': 200, 'kcm-burst': 400, 'scheduler-qps': 200, 'scheduler-burst': 400 };
 
+/** The sweep of a bench makes nothing warm again: it would compete with what is measured, in some runs and not in others. */
+const KEPT_WARM = '1';
+
 /** Reads a variable of the stack's environment. Throws when it has none of that name. */
 export type Need = (name: string) => string;
 
 /**
  * Starts a stack of its own that ends with this process, with {@link QPS}, room for so many users and so many warm slots.
- * `env` is added to its environment. Throws when it does not start.
+ * `env` is added to its environment, `flags` to what `up` is told. Throws when it does not start.
  */
-export function startStack(users: number, warm: number, env: Readonly<Record<string, string>> = {}): Need {
+export function startStack(
+  users: number,
+  warm: number,
+  { env = {}, flags = [] }: { env?: Readonly<Record<string, string>>; flags?: readonly string[] } = {},
+): Need {
   const main = join(import.meta.dirname, '..', '..', 'stack', 'main.ts');
-  const flags = Object.entries({ ...QPS, users, warm }).flatMap(([name, n]) => [`--${name}`, String(n)]);
-  const args = [main, 'up', '--fresh', '--owner', String(process.pid), ...flags];
+  const size = Object.entries({ ...QPS, users, warm }).flatMap(([name, n]) => [`--${name}`, String(n)]);
+  const args = [main, 'up', '--fresh', '--owner', String(process.pid), ...size, ...flags];
   const { status: code } = spawnSync(process.execPath, args, {
     stdio: ['ignore', 2, 2],
-    env: { ...process.env, ...env },
+    env: { ...process.env, WARREN_WARM_SLOTS: KEPT_WARM, ...env },
   });
   if (code !== 0) throw new Error('the stack did not start: its words are above');
   const variables = new Map(Object.entries(parseDotenv(readFileSync(layoutFrom(process.env).envFile, 'utf8'))));

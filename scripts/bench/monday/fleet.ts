@@ -7,13 +7,12 @@ import { Agent, request } from 'undici';
 import type { Sql } from '../../../src/lib/ports.ts';
 import { layoutFrom } from '../../stack/layout.ts';
 import { AT_ONCE, type Scaled } from '../eta/mix.ts';
-import { startStack } from '../measure/stack.ts';
+import { type Need, startStack } from '../measure/stack.ts';
 
 /** Operations under way at once while nothing is measured: more would only wait for one another. */
 const UNDER_WAY = 40;
 const LOOK_MS = 200;
 const PATIENCE_MS = 300_000;
-const RATES = ['--kcm-qps', '200', '--kcm-burst', '400', '--scheduler-qps', '200', '--scheduler-burst', '400'];
 const IN_FLIGHT = `('pending', 'running', 'waiting', 'undoing')`;
 
 export interface Member {
@@ -34,26 +33,18 @@ export interface Starts {
 
 /** See the head of this file. */
 export class Fleet {
-  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly need: Need;
   readonly sql: Sql;
   readonly #pool: pg.Pool;
   readonly #agent = new Agent({ connections: 200 });
 
   /** Starts the stack, with room for so many instances. @throws Error when it does not start. */
   constructor(instances: number, { pull_seconds }: Scaled) {
-    process.env['WARREN_PULL_SECONDS'] = String(pull_seconds);
-    const size = ['--users', String(instances), '--warm', String(instances)];
-    this.env = startStack([...RATES, ...size, '--start-time', AT_ONCE]);
+    const env = { WARREN_PULL_SECONDS: String(pull_seconds) };
+    this.need = startStack(instances, instances, { env, flags: ['--start-time', AT_ONCE] });
     const pool = new pg.Pool({ connectionString: this.need('DATABASE_URL'), max: 4 });
     this.#pool = pool;
     this.sql = { query: async (text, values) => (await pool.query(text, values ? [...values] : [])).rows };
-  }
-
-  /** @throws Error when the stack's env has no such variable. */
-  need(name: string): string {
-    const value = this.env[name];
-    if (value === undefined) throw new Error(`the stack's env has no ${name}`);
-    return value;
   }
 
   /** One call of the API; the status is the caller's to judge. */

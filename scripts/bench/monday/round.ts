@@ -2,7 +2,7 @@
 import type { CommandDeps } from '../../../src/lib/wiring-command.ts';
 import type { Told } from '../eta/score.ts';
 import { askOnceKnown } from '../eta/told.ts';
-import { followAudit, podStarts } from '../measure/audit.ts';
+import { followAudit, podStarts, type Span } from '../measure/audit.ts';
 import { spread } from '../measure/figures.ts';
 import { cpuSeconds, cpuShares } from '../measure/stack.ts';
 import type { Fleet, Member } from './fleet.ts';
@@ -59,7 +59,7 @@ export async function playRound(fleet: Fleet, deps: CommandDeps, input: RoundInp
 function wakeFigures(
   wakes: readonly Wake[],
   restored: ReadonlyMap<string, Restored>,
-  starts: ReadonlyMap<string, { readonly bound: number; readonly ready: number }>,
+  starts: ReadonlyMap<string, Span>,
 ) {
   const operations = [...restored.values()];
   const done = wakes.flatMap(({ member, due, told }) => {
@@ -67,7 +67,7 @@ function wakeFigures(
     if (operation?.status !== 'succeeded' || operation.finished === null) return [];
     const start = starts.get(member.pod);
     const took = operation.finished - due;
-    return [{ took, over: start === undefined ? Number.NaN : took - (start.ready - start.bound) }];
+    return [{ took, over: start === undefined ? Number.NaN : took - (start.ended - start.began) }];
   });
   return {
     wakes: wakes.length,

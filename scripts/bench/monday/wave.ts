@@ -1,10 +1,13 @@
 // A wave of stagings that nobody waits for, accepted as the domain accepts them and told to the bulk queue.
+import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { acceptCommand } from '../../../src/lib/lifecycle/accept.ts';
 import { stageCommand } from '../../../src/lib/lifecycle/commands.ts';
 import type { OperationRow } from '../../../src/lib/saga/rows.ts';
 import { tell } from '../../../src/lib/saga/tell.ts';
 import type { CommandDeps } from '../../../src/lib/wiring-command.ts';
+import { parseDotenv } from '../../stack/env.ts';
+import { layoutFrom } from '../../stack/layout.ts';
 import type { Fleet, Member } from './fleet.ts';
 
 const LOOK_MS = 500;
@@ -18,8 +21,8 @@ interface WaveEnd {
 }
 
 /** What a function of the stack works with, in this process. Its database is the caller's to close. */
-export async function functionDeps(fleet: Fleet): Promise<CommandDeps> {
-  Object.assign(process.env, fleet.env);
+export async function functionDeps(): Promise<CommandDeps> {
+  Object.assign(process.env, parseDotenv(readFileSync(layoutFrom(process.env).envFile, 'utf8')));
   const { commandDeps } = await import('../../../src/lib/wiring-command.ts');
   return commandDeps();
 }
