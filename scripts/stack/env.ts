@@ -32,6 +32,7 @@ const TIMES = {
 const PASSED_ON = [
   'WARREN_PLACES',
   'WARREN_PULL_SECONDS',
+  'WARREN_PG_PREPARE',
   'WARREN_WARM_SLOTS',
   'WARREN_CREATE_DEADLINE_SECONDS',
   'WARREN_OUTAGE_MAX_SECONDS',
@@ -114,6 +115,8 @@ export function serviceVariables(context: StackContext): Record<string, string> 
     // All calls of a function share one process here, where on Lambda each has its own.
     WARREN_PG_POOL_MAX: '10',
     WARREN_PG_CONNECT_TIMEOUT_MS: '2000',
+    // No pooler stands before PostgreSQL here.
+    WARREN_PG_PREPARE: 'true',
     NACOS_URL: external.NACOS_URL ?? local(ports.nacos),
     WARREN_DISCOVERY_SERVICE: 'qwenpaw',
     ...awsVariables(context),

@@ -19,6 +19,7 @@ function places(text: string, context: z.RefinementCtx): PlaceLimits {
 const Environment = z.object({
   DATABASE_URL: z.url(),
   WARREN_PG_POOL_MAX: z.coerce.number().int().min(1).default(1),
+  WARREN_PG_PREPARE: z.stringbool().default(false),
   WARREN_PG_CONNECT_TIMEOUT_MS: z.coerce.number().int().min(1).default(2_000),
   NACOS_URL: z.url().optional(),
   NACOS_USERNAME: z.string().optional(),

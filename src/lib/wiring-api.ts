@@ -28,6 +28,7 @@ export const apiDeps = once((): ApiDeps => {
     poolMax: settings.WARREN_PG_POOL_MAX,
     connectTimeoutMs: Math.min(settings.WARREN_PG_CONNECT_TIMEOUT_MS, REGISTRY_PATIENCE_MS),
     queryTimeoutMs: REGISTRY_PATIENCE_MS,
+    prepare: settings.WARREN_PG_PREPARE,
   });
   return {
     db: impatient(db, { milliseconds: REGISTRY_PATIENCE_MS, concurrency: settings.WARREN_PG_POOL_MAX }),

@@ -44,6 +44,7 @@ function parts(identity: Identity): Parts {
       url: config.DATABASE_URL,
       poolMax: config.WARREN_PG_POOL_MAX,
       connectTimeoutMs: config.WARREN_PG_CONNECT_TIMEOUT_MS,
+      prepare: config.WARREN_PG_PREPARE,
     }),
     queue: createQueue({
       region: config.AWS_REGION,

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import pg from 'pg';
 import { OutsideError } from '../../errors.ts';
 import type { Database, Sql } from '../../ports.ts';
@@ -9,11 +10,19 @@ export interface PostgresOptions {
   readonly connectTimeoutMs: number;
   /** How long a server that vanished without a word may hold a statement; 10 s unless given. */
   readonly queryTimeoutMs?: number;
+  /**
+   * Statements are parsed and planned once a connection instead of once a call. Not unless given: a transaction pooler
+   * must know how to carry that (PgBouncer does from 1.21 on, RDS Proxy does not).
+   */
+  readonly prepare?: boolean;
   /** Virtual time of tests: set as `warren.now` in each transaction. */
   readonly now?: () => Date;
 }
 
-const RETRYABLE = new Set(['40P01', '40001']);
+/** "cached plan must not change result type". */
+const STALE = '0A000';
+/** Deadlock, serialization failure, and a prepared statement whose tables a migration has changed since. */
+const RETRYABLE = new Set(['40P01', '40001', STALE]);
 // Class 08 (connection), 57P0x (shutdown, crash, cannot connect now), 53300 (too many connections).
 const UNREACHABLE = /^(08...|57P0[1-5]|53300)$/;
 const ATTEMPTS = 3;
@@ -22,7 +31,10 @@ const QUERY_TIMEOUT_MS = 10_000;
 /** bigint columns are counts, versions and sequence numbers below 2^53: read them as numbers. */
 pg.types.setTypeParser(pg.types.builtins.INT8, Number);
 
-/** PostgreSQL as `Database`: no session state, no named statements, no LISTEN, so that a transaction pooler may stand between. */
+/**
+ * PostgreSQL as `Database`: no session state, no LISTEN, and named statements only where it is told to prepare them, so
+ * that a transaction pooler may stand between.
+ */
 export function createDatabase(options: PostgresOptions): Database {
   const pool = new pg.Pool({
     connectionString: options.url,
@@ -33,6 +45,7 @@ export function createDatabase(options: PostgresOptions): Database {
     query_timeout: options.queryTimeoutMs ?? QUERY_TIMEOUT_MS,
     keepAlive: true,
   });
+  const rows = options.prepare === true ? preparedRows() : plainRows;
   // Without a listener an idle connection that breaks ends the process.
   pool.on('error', () => {});
 
@@ -62,6 +75,8 @@ export function createDatabase(options: PostgresOptions): Database {
       await client.query('rollback').catch((cause: Error) => {
         broken = cause;
       });
+      // A new connection knows no statement yet.
+      if (codeOf(error) === STALE && error instanceof Error) broken = error;
       throw error;
     } finally {
       client.removeListener('error', onError);
@@ -76,6 +91,8 @@ export function createDatabase(options: PostgresOptions): Database {
       try {
         return await rows(pool, text, values);
       } catch (error) {
+        // Its connection keeps the stale statement for as long as it is pooled: a transaction gives it up.
+        if (codeOf(error) === STALE) return tx((sql) => sql.query(text, values));
         throw outside(error);
       }
     },
@@ -87,13 +104,28 @@ function beginText(now: (() => Date) | undefined): string {
   return now === undefined ? 'begin' : `begin; set local warren.now = '${now().toISOString()}'`;
 }
 
-async function rows<Row extends object>(
+type Rows = <Row extends object>(
+  on: pg.Pool | pg.PoolClient,
+  text: string,
+  values?: readonly unknown[],
+) => Promise<Row[]>;
+
+const plainRows: Rows = async <Row extends object>(
   on: pg.Pool | pg.PoolClient,
   text: string,
   values: readonly unknown[] = [],
-): Promise<Row[]> {
-  const result = await on.query<Row>(text, [...values]);
-  return result.rows;
+) => (await on.query<Row>(text, [...values])).rows;
+
+/** Names each text by its hash: one release's statement is never taken for another's behind the same pooler. */
+function preparedRows(): Rows {
+  const names = new Map<string, string>();
+  const nameOf = (text: string): string => {
+    const known = names.get(text) ?? `w_${createHash('sha256').update(text).digest('hex').slice(0, 24)}`;
+    names.set(text, known);
+    return known;
+  };
+  return async <Row extends object>(on: pg.Pool | pg.PoolClient, text: string, values: readonly unknown[] = []) =>
+    (await on.query<Row>({ name: nameOf(text), text, values: [...values] })).rows;
 }
 
 function codeOf(error: unknown): string {
