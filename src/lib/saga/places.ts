@@ -43,7 +43,8 @@ export function takePlace(
       'update operation set place_wanted_at = coalesce(place_wanted_at, clock_now()) where operation_id = $1',
       [operation_id],
     );
-    await noteDetail(sql, operation_id, `waits for one of ${limits[place]} places (${place})`);
+    const behind = own.priority > 0 ? ', behind what people wait for' : '';
+    await noteDetail(sql, operation_id, `waits for one of ${limits[place]} places (${place})${behind}`);
     return { operation: waiting, tell, goOn: false };
   });
 }
