@@ -11,9 +11,10 @@ import { ends, type Wake, wakeOne } from './monday/wakes.ts';
 
 const { values } = parseArgs({
   options: {
-    wakes: { type: 'string', default: '500' },
-    rate: { type: 'string', default: '6' },
-    instances: { type: 'string', default: '120' },
+    wakes: { type: 'string', default: '400' },
+    /** A second; each is a restore and a staging, of which two cores bear some 5. */
+    rate: { type: 'string', default: '3' },
+    instances: { type: 'string', default: '60' },
     /** Start-up times are those of life divided by this. */
     scale: { type: 'string', default: '20' },
   },

@@ -150,6 +150,34 @@ it('lets what somebody waits for go before bulk', async () => {
   expect([(await read(urgent)).status, (await read(bulk)).status]).toEqual(['pending', 'waiting']);
 });
 
+it('lets bulk go on two at a time while people wait, and as far as there are places when they do not', async () => {
+  const limits = { ...PLACES, backup: 4 };
+  const runWith = (id: string) => {
+    const deep = deps();
+    return runOperation({ ...deep, limits: { ...deep.limits, places: limits } }, id, 60_000);
+  };
+  const placed = async (ids: readonly string[]) =>
+    (await Promise.all(ids.map(read))).filter(({ placed_at }) => placed_at !== null).length;
+  work = LONG;
+  const wakes = await many(3);
+  for (const id of wakes) await runWith(id);
+  const wave = [];
+  for (let index = 0; index < 8; index += 1) wave.push(await begin('stage', { bulk: true }));
+  for (const id of wave) await runWith(id);
+  expect(await placed(wave)).toBe(2);
+  const urgent = [await begin('stage'), await begin('stage'), await begin('stage')];
+  for (const id of urgent) await runWith(id);
+  // Somebody waits for these: bulk alone gives way, and only as far as it has no place yet.
+  expect(await placed(urgent)).toBe(2);
+  work = async () => ({ kind: 'done' });
+  clock.now += 2_000;
+  for (const id of [...wakes, ...urgent]) await runWith(id);
+  await runWith(urgent[2] ?? '');
+  await runWith(wave[0] ?? '');
+  // One has ended; the places that are free now are all bulk's.
+  expect(await placed(wave.slice(1))).toBe(4);
+});
+
 it('gives a place back before the end where the saga says so, and takes none for what needs none', async () => {
   const first = await begin('stage');
   const deep = deps();

@@ -1,7 +1,6 @@
 // Asks Warren for the ETA of each restore once, as soon as its class can be known.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { classNow } from '../../../src/lib/domain/start-class.ts';
-import { progressOf } from '../../../src/lib/saga/progress.ts';
+import { classNow, type SeenPod } from '../../../src/lib/domain/start-class.ts';
 import type { Fleet } from '../monday/fleet.ts';
 import type { Ended, Told } from './score.ts';
 
@@ -11,6 +10,14 @@ interface Shape {
   readonly eta_seconds?: number;
   readonly eta_p90_seconds?: number;
 }
+
+/** Restores whose pod is waited for, and the pod as it was last seen. */
+const STARTING = `
+  select o.operation_id, b.condensed, b.start_class, extract(epoch from clock_now() - b.seen_at)::float8 as seconds
+    from operation o join instance_registry i using (instance_id)
+    join observation b on b.kind = 'Pod' and b.name = 'qwenpaw-shard-' || i.shard_id || '-' || i.pod_index
+                      and b.uid = i.pod_uid and not b.deleted
+   where o.kind = 'restore' and o.step = 'ready' and o.status in ('pending', 'running', 'waiting')`;
 
 /**
  * Looks at the registry for restores whose pod's class has just become known, and asks `GET /v1/operations/{id}` then:
@@ -27,16 +34,11 @@ export async function askOnceKnown(fleet: Fleet, pullSeconds: number, signal: Ab
     told.push({ operation_id, at: Date.now(), eta_seconds, eta_p90_seconds, class: which });
   };
   for (; !signal.aborted; await sleep(LOOK_MS)) {
-    const rows = await fleet.sql.query<{ operation_id: string }>(
-      `select operation_id from operation
-        where kind = 'restore' and step = 'ready' and status in ('pending', 'running', 'waiting')`,
-    );
-    const ids = rows.map(({ operation_id }) => operation_id).filter((id) => !asked.has(id));
-    for (const [id, { pod }] of await progressOf(fleet.sql, ids)) {
-      const which = pod === null ? null : classNow(pod, pullSeconds);
+    for (const { operation_id, ...pod } of await fleet.sql.query<SeenPod & { operation_id: string }>(STARTING)) {
+      const which = asked.has(operation_id) ? null : classNow(pod, pullSeconds);
       if (which === null) continue;
-      asked.add(id);
-      asking.push(ask(id, which));
+      asked.add(operation_id);
+      asking.push(ask(operation_id, which));
     }
   }
   await Promise.all(asking);

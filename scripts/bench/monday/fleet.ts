@@ -86,8 +86,9 @@ export class Fleet {
     return (await this.members()).filter((each) => each.state === state && !each.busy);
   }
 
-  /** Creates so many instances and waits until all are active. */
+  /** Creates so many instances on warm slots and waits until all are active. */
   async create(count: number): Promise<void> {
+    await this.quiet();
     const users = Array.from({ length: count }, (_each, index) => `monday-${String(index).padStart(3, '0')}`);
     await this.#each(users, (user_id) => this.#accepted('/v1/instances', { user_id }));
     await this.#until(async () => (await this.inState('active/active')).length === count, 'all creates to end');

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Told } from '../eta/score.ts';
 import type { Fleet, Member } from './fleet.ts';
 
-const LOOK_MS = 250;
+const LOOK_MS = 1_000;
 const PATIENCE_MS = 300_000;
 
 /** One wake from the moment it was due; milliseconds since the epoch. */

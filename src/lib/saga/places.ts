@@ -38,7 +38,8 @@ export function takePlace(
       keep_lease: false,
       reset_attempt: true,
     };
-    const waits_for = `waits for one of ${limits[place]} places (${place})`;
+    const behind = own.priority > 0 ? ', behind what people wait for' : '';
+    const waits_for = `waits for one of ${limits[place]} places (${place})${behind}`;
     const waiting = await writeOperation(sql, own, next, { waits_for });
     await sql.query(
       'update operation set place_wanted_at = coalesce(place_wanted_at, clock_now()) where operation_id = $1',
