@@ -4,7 +4,6 @@ import type { Stack } from '../cluster/kit.ts';
 import { Life } from '../cluster/life.ts';
 import { resting } from '../cluster/matrix.ts';
 import type { Created, Operation } from '../cluster/shapes.ts';
-import { eventually } from '../contract/eventually.ts';
 import { FAST, ownStack, persistently } from './stack.ts';
 
 /** A third of production's times: a stack's own 60 s would be over before a dependency is back from 60 s. */
@@ -25,6 +24,7 @@ let asleep: readonly Life[] = [];
 let awake: readonly Life[] = [];
 const rows: string[] = [];
 
+/** New ones, active, each with a word said to it. */
 async function born(on: Stack, size: number): Promise<Life[]> {
   await on.warm(size);
   return await Promise.all(
@@ -77,24 +77,25 @@ const endings = (on: Stack, lives: readonly Life[], since: Date, back: Date): Pr
     [lives.map(({ id }) => id), since, back],
   );
 
-/** One line of the table: how long after the return half of them, and the last, had ended. */
-function noteRow(part: Dependency, ended: readonly Ended[], back: Date): void {
-  const cells = ['stage', 'restore', 'retire'].map((kind) => {
+const KINDS = ['stage', 'restore', 'retire', 'purge'] as const;
+
+/** One line of the table: how many ended before the return, and how long after it half of them, and the last, had. */
+function noteRow(part: Dependency, ended: readonly Ended[]): void {
+  const cells = KINDS.map((kind) => {
     const after = ended.filter((each) => each.kind === kind).map((each) => each.after);
-    const during = after.filter((seconds) => seconds < 0).length;
+    const before = after.filter((seconds) => seconds < 0).length;
     const at = (share: number) => Math.max(0, after[Math.ceil(after.length * share) - 1] ?? 0).toFixed(1);
-    return `${String(during).padStart(3)} ${at(0.5).padStart(6)} ${at(1).padStart(6)}`;
+    return [`${before}/${after.length}`, at(0.5), at(1)].map((text) => text.padStart(6)).join('');
   });
-  const rest = ((Date.now() - back.getTime()) / 1000).toFixed(1);
-  rows.push(`${part.padEnd(15)} ${cells.join('   ')}   ${rest.padStart(7)}`);
+  rows.push(`${part.padEnd(15)}${cells.join('  ')}`);
 }
 
 afterAll(() => {
-  const heads = ['stage', 'wake', 'retire'].map((kind) => `${kind.padEnd(3)}   half   last`.slice(-17).padStart(17));
+  const heads = KINDS.map((kind) => kind.padStart(6).padEnd(18));
   console.log(
     [
-      `Seconds from the return of what was away for ${DOWN_MS / 1000} s; first: how many had ended before it`,
-      `${''.padEnd(15)} ${heads.join('   ')}   at rest`,
+      `Ended before what was away for ${DOWN_MS / 1000} s came back; seconds from then until half of them had ended, and the last`,
+      `${''.padEnd(15)}${heads.join('  ')}`,
       ...rows,
     ].join('\n'),
   );
@@ -124,7 +125,7 @@ test.each(PARTS)('%s away while 50 stage, wake and retire: all end right, no com
   await wakes;
   await resting(on, RECOVERY_MS);
   const ended = await endings(on, [...awake, ...asleep, ...leaving], since, back);
-  noteRow(part, ended, back);
+  noteRow(part, ended);
   expect(ended.filter(({ status }) => status !== 'succeeded')).toEqual([]);
   expect(ids.filter((id) => !ended.some((each) => each.operation_id === id))).toEqual([]);
   for (const life of awake) expect(await life.route()).toMatchObject({ state: 'staged' });
@@ -133,22 +134,10 @@ test.each(PARTS)('%s away while 50 stage, wake and retire: all end right, no com
     expect(route).toMatchObject({ state: 'active' });
     expect(await life.said(route)).toEqual([wordOf(life)]);
   }
-  await purged(on, leaving);
+  const purged = await on.sql(`select subject from history where action = 'purged' and subject = any($1)`, [
+    leaving.map(({ id }) => id),
+  ]);
+  expect(purged).toHaveLength(leaving.length);
   expect(await on.sql(`select kind, subject, step, error from operation where status = 'parked'`)).toEqual([]);
   [asleep, awake] = [awake, asleep];
 });
-
-/** The grace period is over at once; the sweep begins what is due within its minute. */
-async function purged(on: Stack, lives: readonly Life[]): Promise<void> {
-  await eventually(
-    () =>
-      on.sql(`select subject from history where action = 'purged' and subject = any($1)`, [lives.map(({ id }) => id)]),
-    (found) => found.length === lives.length,
-    async () => {
-      await on.invoke('sweep', {});
-      await sleep(5_000);
-    },
-    RECOVERY_MS,
-  );
-  await resting(on, RECOVERY_MS);
-}

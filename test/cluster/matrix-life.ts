@@ -148,8 +148,9 @@ export async function playLives(stack: Stack, cells: readonly LifeCell[]): Promi
     stories.flatMap((story) => cells.filter((cell) => cell.story === story));
   const back = of('restore', 'rebuild', 'rebuild_undo');
   const retired = Math.max(of('retire').length, of('unretire').length);
-  const kept = of('rebuild_undo', 'purge').length - of('unretire').length;
-  const size = Math.max(of('snapshot', 'stage_undo').length, of('stage').length, back.length, retired + kept);
+  // Beside them: who is not active after a rebuild that was undone, and who is purged without having been brought back.
+  const others = of('rebuild_undo').length + Math.max(0, of('purge').length - of('unretire').length);
+  const size = Math.max(of('snapshot', 'stage_undo').length, of('stage').length, back.length, retired + others);
   const matrix = new LifeMatrix(stack);
   const people = await matrix.born(size);
   const line = await startLine(stack, { at: matrix.at });
@@ -168,12 +169,17 @@ export async function playLives(stack: Stack, cells: readonly LifeCell[]): Promi
     await remember(people);
     const active = people.slice(0, people.length - of('rebuild_undo').length);
     const leaving = active.slice(0, retired);
+    const staying = active.slice(retired, retired + of('purge').length);
     const returning = leaving.slice(0, of('unretire').length);
-    await matrix.phase(leaving, of('retire'), ({ life }) => life.accepted('retire', { grace_days: 7 }));
+    const [atOnce, later] = [of('purge').slice(0, staying.length), of('purge').slice(staying.length)];
+    await matrix.phase([...staying, ...leaving], [...atOnce, ...of('retire')], ({ life, cell }) =>
+      life.accepted('retire', { grace_days: cell?.story === 'purge' ? 0 : 7 }),
+    );
     await matrix.phase(returning, of('unretire'), ({ life }) => life.accepted('unretire'));
     await remember(returning);
-    const ending = [...active.slice(retired), ...returning].slice(0, of('purge').length);
-    await matrix.phase(ending, of('purge'), ({ life }) => life.accepted('retire', { grace_days: 0 }));
+    await matrix.phase(returning.slice(0, later.length), later, ({ life }) =>
+      life.accepted('retire', { grace_days: 0 }),
+    );
   } finally {
     await line.stop();
   }
