@@ -14,7 +14,7 @@ import {
   uploadArchive,
   verifyArchive,
 } from '../snapshot/index.ts';
-import { holding } from './bind.ts';
+import { holding } from './held.ts';
 import { targetOf, type Work, workIfAnswered, workOf } from './work.ts';
 
 /** How much of a lease is left before a call is not begun any more; milliseconds. */

@@ -3,12 +3,14 @@ import { appendHistory } from '../saga/history.ts';
 import { insertOperation } from '../saga/operations.ts';
 import type { InstanceRow, SlotRow } from '../saga/rows.ts';
 import type { CommitEffect, Saga, StepContext } from '../saga/step.ts';
-import { bind, holding, pin, verify } from './bind.ts';
+import { bind, pin } from './bind.ts';
+import { holding } from './held.ts';
 import { prepareSlot } from './prepare.ts';
 import { quarantine } from './quarantine.ts';
 import { ready } from './ready.ts';
 import { recycleOf } from './recycle.ts';
 import { register } from './register.ts';
+import { verify } from './verify.ts';
 
 /**
  * An instance is born. Accepted in the registry first (active/pending, a slot held: accept-create.ts), then: a slot

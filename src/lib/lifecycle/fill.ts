@@ -8,7 +8,7 @@ import {
   restoreImported,
   snapshotOf,
 } from '../snapshot/index.ts';
-import { holding } from './bind.ts';
+import { holding } from './held.ts';
 import { targetOf } from './work.ts';
 
 const ATTEMPTS = 3;

@@ -2,7 +2,8 @@ import { podName } from '../domain/names.ts';
 import { OutsideError } from '../errors.ts';
 import { clearAbsence } from '../saga/guard.ts';
 import { type Commit, done, fail, type Step } from '../saga/step.ts';
-import { holding, terminatingClaim } from './bind.ts';
+import { terminatingClaim } from './claims.ts';
+import { holding } from './held.ts';
 import { discoveryEntry } from './register.ts';
 
 const LOOK_AGAIN_MS = 3_000;

@@ -7,7 +7,8 @@ import { insertOperation } from '../saga/operations.ts';
 import type { SlotRow } from '../saga/rows.ts';
 import { type CommitEffect, done, fail, type Outcome, type Step, type StepContext } from '../saga/step.ts';
 import { allocateSlot } from './allocate.ts';
-import { holding, judgeClaims, readClaims } from './bind.ts';
+import { judgeClaims, readClaims } from './claims.ts';
+import { holding } from './held.ts';
 import { recycleOf } from './recycle.ts';
 
 export const refOf = (slot: SlotRef): string => `${slot.shard_id}/${slot.pod_index}`;

@@ -5,10 +5,11 @@ import { appendHistory } from '../saga/history.ts';
 import { insertOperation } from '../saga/operations.ts';
 import type { InstanceRow, OperationRow } from '../saga/rows.ts';
 import type { Saga, StepContext } from '../saga/step.ts';
-import { bind, pin, verify } from './bind.ts';
+import { bind, pin } from './bind.ts';
 import { failInstance } from './create.ts';
 import { ready } from './ready.ts';
 import { reactivate } from './register.ts';
+import { verify } from './verify.ts';
 
 /** The pod of an active instance came back gated (evicted, drained, its node lost): it is bound again, on its volumes. */
 export const rebind: Saga = {

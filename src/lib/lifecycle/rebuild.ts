@@ -2,8 +2,9 @@ import { bindFault } from '../domain/freshness.ts';
 import { podName } from '../domain/names.ts';
 import { GUARD_LOOK_MS, guardHeld, guardsHolding, noteAbsence } from '../saga/guard.ts';
 import { done, fail, type Outcome, type Step } from '../saga/step.ts';
-import { holding, judgeClaims, readClaims, terminatingClaim } from './bind.ts';
+import { judgeClaims, readClaims, terminatingClaim } from './claims.ts';
 import { fillFromSnapshot } from './fill.ts';
+import { holding } from './held.ts';
 import { refOf, slotToRetake } from './move.ts';
 
 /** Are the slot's volumes the instance's own? Otherwise, and where a person says so, it is rebuilt, or moves back. */

@@ -5,7 +5,7 @@ import { clearAbsence } from '../saga/guard.ts';
 import { appendHistory } from '../saga/history.ts';
 import type { InstanceRow } from '../saga/rows.ts';
 import { done, type Step, type StepContext } from '../saga/step.ts';
-import { holding } from './bind.ts';
+import { holding } from './held.ts';
 
 /** The discovery entry of an instance: the complete metadata, always (a partial one would leave an earlier user's). */
 export function discoveryEntry(instance: InstanceRow, namespace: string): DiscoveryEntry {

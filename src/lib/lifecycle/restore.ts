@@ -4,13 +4,15 @@ import { appendHistory } from '../saga/history.ts';
 import type { NewOperation } from '../saga/operations.ts';
 import type { OperationRow } from '../saga/rows.ts';
 import type { CommitEffect, Saga, StepContext } from '../saga/step.ts';
-import { bind, holding, pin, verify } from './bind.ts';
+import { bind, pin } from './bind.ts';
 import { failInstance } from './create.ts';
+import { holding } from './held.ts';
 import { move, returnToOldSlot } from './move.ts';
 import { prepareSlot } from './prepare.ts';
 import { ready } from './ready.ts';
 import { fill, nextToken, restart, volumes } from './rebuild.ts';
 import { register } from './register.ts';
+import { verify } from './verify.ts';
 
 /**
  * A staged assistant wakes. Are the volumes its own? → bound → Ready → verified → listed and active. When they are lost

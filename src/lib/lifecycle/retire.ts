@@ -5,11 +5,13 @@ import type { Sql } from '../ports.ts';
 import { appendHistory } from '../saga/history.ts';
 import { done, fail, type Saga, type Step, type StepContext } from '../saga/step.ts';
 import { ifStill, snapshotSteps } from './backup.ts';
-import { bind, holding, pin, verify } from './bind.ts';
+import { bind, pin } from './bind.ts';
 import { drain } from './drain.ts';
+import { holding } from './held.ts';
 import { deregister, stop, stopped } from './leave.ts';
 import { purgeOf } from './purge.ts';
 import { ready } from './ready.ts';
+import { verify } from './verify.ts';
 
 /** From here on the route says 410: what waited behind another operation begins now. */
 const begin: Step = {

@@ -3,9 +3,9 @@ import { Refused } from '../saga/commit.ts';
 import { appendHistory } from '../saga/history.ts';
 import { done, fail, type Saga, type Step, type StepContext } from '../saga/step.ts';
 import { snapshotSteps } from './backup.ts';
-import { holding } from './bind.ts';
 import { failInstance } from './create.ts';
 import { drain, idle } from './drain.ts';
+import { holding } from './held.ts';
 import { deregister, stop, stopped } from './leave.ts';
 import { restoreOf } from './restore.ts';
 

@@ -2,7 +2,7 @@ import { deriveToken } from '../domain/token.ts';
 import { OutsideError } from '../errors.ts';
 import type { AssistantTarget } from '../ports-assistant.ts';
 import type { StepContext } from '../saga/step.ts';
-import { holding } from './bind.ts';
+import { holding } from './held.ts';
 import { tokenSource } from './slot.ts';
 
 /** What an assistant is doing, and the counters that tell whether it did anything between two looks. */
