@@ -122,6 +122,15 @@ describe('an operation that waits', () => {
     expect((await store(podSeen(POD_NAME, 'u1', 2, { ready: true }))).woken).toHaveLength(1);
   });
 
+  it('for an end sleeps until the pod is gone or its successor waits behind its gate', async () => {
+    const wait = { status: 'waiting', wait_key: `Pod/${POD_NAME}`, waited_version: 0, wait_for: 'ended' } as const;
+    await registry.operation(wait);
+    expect((await store(podSeen(POD_NAME, 'u1', 1, { ready: false, terminating: true }))).woken).toEqual([]);
+    expect((await store(podGone(POD_NAME, 'u1', 2))).woken).toHaveLength(1);
+    await registry.operation(wait);
+    expect((await store(podSeen(POD_NAME, 'u2', 3, { ready: false, gated: true }))).woken).toHaveLength(1);
+  });
+
   it('never misses what is stored while it commits its wait', async () => {
     for (let round = 0; round < 20; round += 1) {
       const name = `qwenpaw-shard-00-${100 + round}`;

@@ -11,14 +11,14 @@ import { costs, counters } from './cost.ts';
 import { BACK, type Resident, type Side, type Way } from './side.ts';
 import { populate, warrenSide } from './warren.ts';
 
-/** All slots of three shards, which are laid out for 120 users: nothing is left to be made warm while it is measured. */
-const RESIDENTS = 150;
-const USERS = 120;
+/** All slots of six shards, which are laid out for 240 users: nothing is left to be made warm while it is measured. */
+const RESIDENTS = 300;
+const USERS = 240;
 /** What two cores bear: making instances, and moving them back between the phases. */
-const CREATE_RATE = 6;
+const CREATE_RATE = 8;
 const BACK_RATE = { warren: 15, bare: 40 };
 /** Offered far above what is reached: what is completed a second is the rate at which it saturates. */
-const FLOOD_RATE = { warren: 60, bare: 200 };
+const FLOOD_RATE = { warren: 60, bare: 150 };
 const SETTLE_MS = 3_000;
 /** Places are not what limits here. A stage without a backup takes none. */
 const PLACES = 'restore:500,backup:500,recycle:50';
@@ -31,7 +31,7 @@ interface Phase {
 
 const phasesOf = (side: 'warren' | 'bare'): readonly Phase[] => [
   { name: 'at_10', rate: 10, calls: 100 },
-  { name: 'at_25', rate: 25, calls: RESIDENTS },
+  { name: 'at_25', rate: 25, calls: 150 },
   { name: 'saturated', rate: FLOOD_RATE[side], calls: RESIDENTS },
 ];
 

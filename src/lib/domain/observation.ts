@@ -51,6 +51,13 @@ export interface ObservationMessage {
 /** The key that an operation waits on: `Pod/qwenpaw-shard-07-13`. */
 export const waitKey = (kind: Observation['kind'], name: string): string => `${kind}/${name}`;
 
+/** What must have changed to wake a wait: anything, or only what {@link isSettled} or {@link isEnded} says. */
+export type WaitFor = 'any' | 'settled' | 'ended';
+
+/** Whether a pod's state ends the wait for its end: it is gone, or another one waits behind its gate. */
+export const isEnded = (observation: Observation): boolean =>
+  observation.kind !== 'Pod' || observation.deleted || observation.condensed.gated;
+
 /**
  * Whether a pod's state ends the wait for a start: Ready, waiting for a reason, crashed, gated (another pod), or going
  * away. The states between (scheduled, an address) wake nobody.

@@ -60,7 +60,7 @@ export const stopped = (settle: Commit): Step => ({
     const on = { kind: 'Pod' as const, name: podName(slot) };
     const pod = await context.cluster.getPod(on.name);
     if (pod !== null && pod.uid === slot.pod_uid) {
-      return { kind: 'wait', on, look_again_ms: LOOK_AGAIN_MS, detail: `pod ${pod.uid} is going away` };
+      return { kind: 'wait', on, for: 'ended', look_again_ms: LOOK_AGAIN_MS, detail: `pod ${pod.uid} is going away` };
     }
     if (pod !== null && !pod.gated && !pod.terminating) {
       return fail('pod_not_gated', `pod ${on.name} (${pod.uid}) runs without a gate in a slot that was stopped`);

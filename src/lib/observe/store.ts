@@ -1,4 +1,4 @@
-import { isSettled, type Observation, type ObservationMessage, waitKey } from '../domain/observation.ts';
+import { isEnded, isSettled, type Observation, type ObservationMessage, waitKey } from '../domain/observation.ts';
 import { type SeenPod, startClassOf } from '../domain/start-class.ts';
 import type { OperationKind } from '../domain/states.ts';
 import type { Sql } from '../ports.ts';
@@ -10,6 +10,8 @@ export interface Version {
   readonly version: number;
   /** It ends the wait for a start (domain/observation.ts). */
   readonly settled: boolean;
+  /** It ends the wait for an end. */
+  readonly ended: boolean;
 }
 
 export interface Stored {
@@ -37,7 +39,7 @@ export async function storeNewer(sql: Sql, message: ObservationMessage, pullSeco
   const versions = changes.flatMap(({ kind, name, current }): Version[] => {
     const version = written.get(waitKey(kind, name));
     if (current === null || version === undefined) return [];
-    return [{ wait_key: waitKey(kind, name), version, settled: isSettled(current) }];
+    return [{ wait_key: waitKey(kind, name), version, settled: isSettled(current), ended: isEnded(current) }];
   });
   return { now, changes, versions };
 }
@@ -138,10 +140,10 @@ export function wakeWaiting(
     `with due as (
        select o.operation_id
          from operation o
-         join jsonb_to_recordset($1) as seen (wait_key text, version bigint, settled boolean)
+         join jsonb_to_recordset($1) as seen (wait_key text, version bigint, settled boolean, ended boolean)
            on seen.wait_key = o.wait_key
         where o.status in ('waiting', 'undoing') and o.lease_until is null and o.waited_version < seen.version
-          and (seen.settled or o.wait_for = 'any')
+          and case o.wait_for when 'settled' then seen.settled when 'ended' then seen.ended else true end
         order by o.operation_id for update of o)
      update operation o
         set status = case o.status when 'waiting' then 'pending' else o.status end,

@@ -1,4 +1,5 @@
 import type { Entropy } from '../domain/ids.ts';
+import type { WaitFor } from '../domain/observation.ts';
 import type { PlaceLimits } from '../domain/places.ts';
 import type { Database, Sql } from '../ports.ts';
 import { admit } from './admit.ts';
@@ -32,7 +33,7 @@ export interface NextRow {
   readonly due_in_ms?: number;
   readonly wait_key?: string;
   readonly waited_version?: number;
-  readonly wait_for?: 'any' | 'settled';
+  readonly wait_for?: WaitFor;
   readonly error?: OperationError | null;
   /** Whether this runner goes on with it (keeps the lease). */
   readonly keep_lease: boolean;

@@ -1,6 +1,6 @@
 import type { Limits } from '../config.ts';
 import type { Entropy } from '../domain/ids.ts';
-import type { Observation } from '../domain/observation.ts';
+import type { Observation, WaitFor } from '../domain/observation.ts';
 import type { OperationKind } from '../domain/states.ts';
 import type { MasterKeys } from '../domain/token.ts';
 import type { AssistantPort, ClusterPort, Database, DiscoveryPort, ObjectStorePort, Sql } from '../ports.ts';
@@ -70,8 +70,8 @@ export type Outcome =
   | {
       readonly kind: 'wait';
       readonly on: { readonly kind: Observation['kind']; readonly name: string };
-      /** `settled`: only a change that settles a starting pod wakes it (domain/observation.ts, `isSettled`). */
-      readonly for?: 'any' | 'settled';
+      /** Which changes wake it; any, unless given. */
+      readonly for?: WaitFor;
       /** Milliseconds after which the runner looks again although nothing was observed. */
       readonly look_again_ms: number;
       readonly detail: string;
