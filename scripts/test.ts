@@ -41,9 +41,9 @@ const NORMAL: readonly Part[] = [
 ];
 
 const DEEP: readonly Part[] = [
-  vitest('2,000 schedules', 'vitest.config.ts', {
+  vitest('12,000 schedules', 'vitest.config.ts', {
     WARREN_SCHEDULES: '2000',
-    WARREN_LIVES: '2000',
+    WARREN_LIVES: '10000',
     WARREN_ONLY: 'simulation',
   }),
   vitest('mutants', 'vitest.mutants.config.ts'),
