@@ -133,11 +133,17 @@ async function placeUser(sql: Sql, userId: string): Promise<FreeSlot> {
     'select state, count(*) as n from slot group by 1 order by 1',
   );
   const [stopped] = await sql.query<{ n: number }>('select count(*) as n from shard where stopped_at is not null');
-  const text = numbers.map(({ state, n }) => `${n} ${state}`).join(', ') || 'none at all';
+  // A slot that is being made warm is nobody's to take: it will be there in a moment.
+  const [warming] = await sql.query<{ n: number }>(
+    `select count(*) as n from operation where kind = 'warm_up' and status in ('pending', 'running', 'waiting')`,
+  );
+  const coming = warming?.n ?? 0;
+  const counts = numbers.map(({ state, n }) => `${n} ${state}`).join(', ') || 'none at all';
+  const text = coming === 0 ? counts : `${counts}, ${coming} of them being made warm`;
   throw new WarrenError(
     'capacity_exhausted',
     `no slot is free in ${shards} shards (${stopped?.n ?? 0} of them stopped): ${text}; raise it with \`npm run bootstrap -- --users N\``,
-    { retryAfterSeconds: 30 },
+    { retryAfterSeconds: coming === 0 ? 30 : 2 },
   );
 }
 
