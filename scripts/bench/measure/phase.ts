@@ -1,7 +1,7 @@
 // One load, watched from outside: the API server's audit log, the processor by part.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Audited, followAudit, type Span, writesBy } from './audit.ts';
-import { rounded, spread, steadyRate } from './figures.ts';
+import { rateOf, rounded, spread } from './figures.ts';
 import { cpuSeconds, cpuShares } from './stack.ts';
 
 /** What one call made of a pod, in milliseconds since the epoch. */
@@ -53,7 +53,7 @@ export function phaseReport(asked: number, spans: ReadonlyMap<string, Span>, see
     over_pod_start_ms: spread(over),
     pod_start_ms: spread([...spans.values()].map((span) => span.ended - span.began)),
     total_ms: spread(ended.map(({ accepted, end }) => end - accepted)),
-    rate_per_second: steadyRate(ended.map(({ end }) => end)),
+    rate_per_second: rateOf(ended.map(({ accepted, end }) => ({ start: accepted, end }))),
     kcm_writes_per_second: rounded(writesBy(seen.events, 'controller-manager') / seen.seconds),
     cpu_cores: seen.cpu,
   };
