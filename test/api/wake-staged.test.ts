@@ -58,6 +58,23 @@ describe('a staged assistant', () => {
     });
   });
 
+  test('a wake that waits for a restore which is then cancelled begins another', async () => {
+    const instance_id = await staged('cancelled');
+    const { body: first } = await wake('cancelled');
+    const waiting = wake('cancelled', { wait_seconds: 1 });
+    await new Promise((done) => setTimeout(done, 150));
+    await api.database.db.tx(async (sql) => {
+      await sql.query(`update instance_registry set observed_state = 'staged' where instance_id = $1`, [instance_id]);
+      await sql.query(`update operation set status = 'cancelled', finished_at = clock_now() where operation_id = $1`, [
+        first.operation_id,
+      ]);
+    });
+    const { status, body } = await waiting;
+    expect([status, body.state]).toEqual([202, 'restoring']);
+    expect(body.operation_id).not.toBe(first.operation_id);
+    while ((await api.told('interactive')).length > 0);
+  });
+
   test('its user wakes it once: 202 with an ETA, and however often it is asked, one restore', async () => {
     const instance_id = await staged('sleepy');
     const { status, headers, body } = await wake('sleepy');

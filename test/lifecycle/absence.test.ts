@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { podName } from '../../src/lib/domain/names.ts';
 import { acceptCommand } from '../../src/lib/lifecycle/accept.ts';
 import { restoreCommand, stageCommand } from '../../src/lib/lifecycle/commands.ts';
 import { guardsHolding, noteAbsence } from '../../src/lib/saga/guard.ts';
@@ -44,4 +45,19 @@ it('a slot that lost all its claims counts once: nine of them trip no guard, a t
     }
   }
   expect(await guardsHolding(life.db)).toMatchObject([{ kind: 'claim', absent: 10 }]);
+});
+
+it('a pod that was seen again is missed no longer, even where its claims were lost and its bind failed', async () => {
+  const instance = await life.born('seen-again');
+  const { world } = life.kubernetes;
+  const name = podName(instance);
+  await noteAbsence(life.db, 'pod', name);
+  const claim = world.claims.get((await life.slot(instance)).volumes?.[0]?.name ?? '');
+  const pod = world.pods.get(name);
+  if (claim === undefined || pod === undefined) throw new Error('it has no pod and no claims');
+  world.deleteClaim(claim, 'outsider');
+  world.deletePod(pod, 'outsider');
+  await life.settle(900);
+  expect(await life.db.query(`select status from operation where kind = 'rebind'`)).toEqual([{ status: 'parked' }]);
+  expect(await life.db.query('select name from absence where kind = $1', ['pod'])).toEqual([]);
 });

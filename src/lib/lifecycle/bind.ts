@@ -49,6 +49,7 @@ export const pin: Step = {
       state: { pins: (context.operation.state.pins ?? 0) + 1 },
       commit: async (sql) => {
         await updateHeld(sql, slot, 'pod_uid = $4', [pod.uid]);
+        await clearAbsence(sql, { pod: [on.name] });
         return undefined;
       },
     });
@@ -115,7 +116,7 @@ function bound(context: StepContext, instance: InstanceRow, slot: SlotRow, uid: 
         [instance.instance_id, uid],
       );
       if (rows.length === 0) throw new Error(`instance ${instance.instance_id} is no longer being started`);
-      await clearAbsence(sql, { pod: [podName(slot)], claim: (slot.volumes ?? []).map(({ name }) => name) });
+      await clearAbsence(sql, { claim: (slot.volumes ?? []).map(({ name }) => name) });
       await appendHistory(sql, {
         subject: instance.instance_id,
         actor: context.operation.actor,

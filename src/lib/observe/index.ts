@@ -4,7 +4,7 @@ import type { ObservationMessage } from '../domain/observation.ts';
 import type { Database } from '../ports.ts';
 import type { Telling } from '../saga/tell.ts';
 import { answerCalls, lockConcerned } from './instances.ts';
-import { storeNewer, wakeWaiting } from './store.ts';
+import { placeRows, storeNewer, Unplaced, wakeWaiting } from './store.ts';
 
 export interface Observed {
   /** Observations that were newer than what stood there. */
@@ -23,12 +23,24 @@ const NOTHING: Observed = { stored: 0, woken: [], rebinds: [] };
  * instance, operation, history. The caller tells the queues afterwards.
  * @throws OutsideError when PostgreSQL cannot be reached.
  */
-export function storeObservations(
-  db: Database,
-  message: ObservationMessage,
-  deps: { readonly entropy: Entropy; readonly limits: Limits },
-): Promise<Observed> {
-  if (message.observations.length === 0) return Promise.resolve(NOTHING);
+export async function storeObservations(db: Database, message: ObservationMessage, deps: StoreDeps): Promise<Observed> {
+  if (message.observations.length === 0) return NOTHING;
+  try {
+    return await storeOnce(db, message, deps);
+  } catch (error) {
+    if (!(error instanceof Unplaced)) throw error;
+  }
+  // Made before anything is locked: handlers that insert under their locks would wait for one another.
+  const placed = await placeRows(db, message);
+  return placed ? storeOnce(db, message, deps) : NOTHING;
+}
+
+interface StoreDeps {
+  readonly entropy: Entropy;
+  readonly limits: Limits;
+}
+
+function storeOnce(db: Database, message: ObservationMessage, deps: StoreDeps): Promise<Observed> {
   return db.tx(async (sql) => {
     const stored = await storeNewer(sql, message, deps.limits.pull_seconds);
     if (stored === null) return NOTHING;

@@ -60,11 +60,14 @@ const LOCK = `
  * handlers of the same objects meet in one order.
  */
 const PLACE = `
-  insert into observation (kind, name)
-  select kind, name from jsonb_to_recordset($1) as k (kind text, name text)
-   where exists (select 1 from cluster where cluster_uid = $2)
-   order by kind, name
-  on conflict do nothing`;
+  with ours as (select 1 from cluster where cluster_uid = $2),
+  placed as (
+    insert into observation (kind, name)
+    select distinct kind, name from jsonb_to_recordset($1) as k (kind text, name text)
+     where exists (select 1 from ours)
+     order by kind, name
+    on conflict do nothing)
+  select exists (select 1 from ours) as ours`;
 
 interface Locked {
   readonly rows: ReadonlyMap<string, LockedRow>;
@@ -72,18 +75,27 @@ interface Locked {
   readonly now: Date;
 }
 
+/** Something is seen for the first time: there is no row to lock for it yet. */
+export class Unplaced extends Error {}
+
+/**
+ * Makes rows for what a message names, in a transaction that has locked nothing yet. False when the message is of another
+ * cluster.
+ */
+export async function placeRows(sql: Sql, { cluster_uid, observations }: ObservationMessage): Promise<boolean> {
+  const names = JSON.stringify(observations.map(({ kind, name }) => ({ kind, name })));
+  const [row] = await sql.query<{ ours: boolean }>(PLACE, [names, cluster_uid]);
+  return row?.ours === true;
+}
+
 async function lockRows(sql: Sql, clusterUid: string, keys: readonly object[]): Promise<Locked | null> {
   const asked = [JSON.stringify(keys), clusterUid];
-  const lock = () => sql.query<LockedRow & { now: Date; cluster_epoch: number | null }>(LOCK, asked);
-  let rows = await lock();
-  if (rows.length < keys.length) {
-    await sql.query(PLACE, asked);
-    rows = await lock();
-  }
+  const rows = await sql.query<LockedRow & { now: Date; cluster_epoch: number | null }>(LOCK, asked);
   const [first] = rows;
-  if (first === undefined || first.cluster_epoch === null) return null;
+  if (first !== undefined && first.cluster_epoch === null) return null;
+  if (first === undefined || rows.length < keys.length) throw new Unplaced();
   const byKey = new Map(rows.map((row) => [`${row.kind}/${row.name}`, row]));
-  return { rows: byKey, epoch: first.cluster_epoch, now: first.now };
+  return { rows: byKey, epoch: first.cluster_epoch ?? 0, now: first.now };
 }
 
 const WRITE = `

@@ -41,14 +41,16 @@ export async function wake(deps: WakeDeps, input: WakeInput, caller: Caller): Pr
   const end = deps.now() + input.wait_seconds * 1000;
   let mayCreate = input.create_if_absent;
   let mayWake = true;
+  // What makes an ETA is read for the answer that tells it, not for each look before.
+  let tellsTime = false;
   for (let pause = FIRST_LOOK_MS; ; pause = Math.min(NEXT_LOOK_MS, pause * 1.5)) {
     const isLast = deps.now() >= end;
-    const wants = isLast && !mayWake ? 'eta' : 'no_eta';
-    const row = await readRoute(deps.db, input.user_id, wants);
+    const row = await readRoute(deps.db, input.user_id, tellsTime ? 'eta' : 'no_eta');
     if (mayCreate && isAbsent(row)) {
       // Once a call: a create that rolled back at once is the caller's to repeat.
       mayCreate = false;
       await deps.create(input.user_id, caller);
+      tellsTime = isLast;
       continue;
     }
     const route = routeOf(row, input.user_id, deps.settings);
@@ -57,12 +59,12 @@ export async function wake(deps: WakeDeps, input: WakeInput, caller: Caller): Pr
       mayWake = false;
       if (input.intent === 'background') throw stagedProblem(route);
       await (route.state === 'staging' ? deps.turnBack : deps.restore)(route.instance_id, caller);
+      tellsTime = isLast;
       continue;
     }
     if (!isOnItsWay(route)) return { status: 200, body: route, headers: { 'cache-control': 'no-store' } };
-    if (isLast && wants === 'eta') return notYet(route, row);
-    // Nothing was there to be done; what an answer tells of the time left is read for that answer alone.
-    mayWake = false;
+    if (isLast && tellsTime) return notYet(route, row);
+    tellsTime = isLast;
     if (isLast) continue;
     await deps.sleep(Math.max(0, Math.min(pause, end - deps.now())));
   }

@@ -29,7 +29,7 @@ export async function admit(sql: Sql, place: Place, limits: PlaceLimits): Promis
   return told.map(({ operation_id, kind, priority }) => ({ operation_id, kind, priority }));
 }
 
-/** So many bulk operations go on in the thick of wakes: a wave becomes slow, but never stands still. */
+/** So many bulk operations go on in the thick of wakes, where nobody who is waited for wants the same place: a wave slows down. */
 const BULK_ALWAYS = 2;
 
 const IN_FLIGHT = `('pending', 'running', 'waiting', 'undoing')`;

@@ -81,7 +81,7 @@ async function redrive(sql: Sql, limits: Limits, operationId: string, caller: Ca
   if (operation.status !== 'parked') throw refuse(`it is ${operation.status}, only a parked operation can be redriven`);
   const [later] = await sql.query<{ operation_id: string }>(
     `select operation_id from operation
-      where subject = $1 and operation_id <> $2 and (created_at > $3 or finished_at > $4) limit 1`,
+      where subject = $1 and operation_id <> $2 and (created_at > $3 or created_at >= $4 or finished_at > $4) limit 1`,
     [operation.subject, operationId, operation.created_at, operation.finished_at],
   );
   if (later !== undefined) throw refuse(`a later operation (${later.operation_id}) has run on ${operation.subject}`);

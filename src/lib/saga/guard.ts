@@ -53,6 +53,8 @@ export async function clearAbsence(
     [all.map(({ kind }) => kind), all.map(({ name }) => name)],
   );
   if (gone.length === 0) return;
+  // Two that clear the last two at once would each see the other's row: they take turns here, and the second sees none.
+  await sql.query('select 1 from guard where kind = any($1) order by kind for update', [gone.map(({ kind }) => kind)]);
   await sql.query(
     'delete from guard g where kind = any($1) and not exists (select 1 from absence a where a.kind = g.kind)',
     [gone.map(({ kind }) => kind)],

@@ -26,9 +26,13 @@ export function takePlace(
   if (place === null) throw new Error(`operation ${operation_id} wants no place`);
   return db.tx(async (sql) => {
     const tell = await admit(sql, place, limits);
-    const [own] = await sql.query<OperationRow>('select * from operation where operation_id = $1', [operation_id]);
+    // Locked: a wake or a cancel that is noted from here on finds an operation that waits, and makes it due.
+    const [own] = await sql.query<OperationRow>('select * from operation where operation_id = $1 for update', [
+      operation_id,
+    ]);
     if (own === undefined || own.fence !== fence) throw new LostLease(`operation ${operation_id} has another runner`);
-    if (own.placed_at !== null) return { operation: own, tell, goOn: true };
+    if (own.placed_at !== null || own.wake_requested || own.cancel_requested)
+      return { operation: own, tell, goOn: true };
     const next = {
       status: 'waiting' as const,
       step: own.step,

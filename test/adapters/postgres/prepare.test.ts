@@ -43,3 +43,23 @@ describe.each([true, false])('statements (prepare: %s)', (prepare) => {
     ]);
   });
 });
+
+it.each([1, 4])(
+  'a migration under %i idle connections that have prepared is met by one after the other',
+  async (poolMax) => {
+    const test = await cloneDatabase({ poolMax: 1 });
+    const db = createDatabase({ url: test.url, poolMax, connectTimeoutMs: 2_000, prepare: true });
+    try {
+      const read = 'select * from place order by name';
+      const busy = () => db.tx(async (sql) => [await sql.query(read), await sql.query('select pg_sleep(0.05)')]);
+      await Promise.all(Array.from({ length: poolMax }, busy));
+      await test.db.query('alter table place add column added int');
+      expect(await db.query(read)).toHaveLength(3);
+      await test.db.query('alter table place drop column added');
+      expect(await db.tx((sql) => sql.query(read))).toHaveLength(3);
+    } finally {
+      await db.close();
+      await test.drop();
+    }
+  },
+);

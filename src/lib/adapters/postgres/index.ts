@@ -19,10 +19,9 @@ export interface PostgresOptions {
   readonly now?: () => Date;
 }
 
-/** "cached plan must not change result type". */
+/** "cached plan must not change result type": a prepared statement whose tables a migration has changed since. */
 const STALE = '0A000';
-/** Deadlock, serialization failure, and a prepared statement whose tables a migration has changed since. */
-const RETRYABLE = new Set(['40P01', '40001', STALE]);
+const RETRYABLE = new Set(['40P01', '40001']);
 // Class 08 (connection), 57P0x (shutdown, crash, cannot connect now), 53300 (too many connections).
 const UNREACHABLE = /^(08...|57P0[1-5]|53300)$/;
 const ATTEMPTS = 3;
@@ -50,10 +49,17 @@ export function createDatabase(options: PostgresOptions): Database {
   pool.on('error', () => {});
 
   async function tx<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
+    // Each connection of the pool may hold its own stale statement, and gives way to a new one when it is met.
+    let stale = 0;
     for (let attempt = 1; ; attempt += 1) {
       try {
         return await once(work);
       } catch (error) {
+        if (codeOf(error) === STALE && stale < options.poolMax) {
+          stale += 1;
+          attempt -= 1;
+          continue;
+        }
         if (attempt < ATTEMPTS && RETRYABLE.has(codeOf(error))) continue;
         throw outside(error);
       }

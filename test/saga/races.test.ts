@@ -1,0 +1,119 @@
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { systemEntropy } from '../../src/lib/domain/ids.ts';
+import { storeObservations } from '../../src/lib/observe/index.ts';
+import { LostLease, writeOperation, writeWait } from '../../src/lib/saga/commit.ts';
+import { clearAbsence } from '../../src/lib/saga/guard.ts';
+import { takeLease } from '../../src/lib/saga/lease.ts';
+import type { OperationRow } from '../../src/lib/saga/rows.ts';
+import { podSeen } from '../forwarder/support.ts';
+import { LIMITS, type Registry, registryOf } from '../observe/registry.ts';
+import { cloneDatabase, type TestDatabase } from '../setup/database.ts';
+
+// Statements that meet on a real PostgreSQL: what one snapshot does not show, a lock must.
+let test: TestDatabase;
+let registry: Registry;
+beforeAll(async () => {
+  test = await cloneDatabase({ poolMax: 10 });
+  registry = registryOf(test.db);
+});
+afterAll(() => test.drop());
+beforeEach(() => registry.reset());
+
+const POD_NAME = 'qwenpaw-shard-00-3';
+const see = (version: number, name = POD_NAME) =>
+  storeObservations(
+    test.db,
+    { cluster_uid: 'cluster-1', observations: [podSeen(name, 'u1', version)] },
+    { entropy: systemEntropy, limits: LIMITS },
+  );
+
+async function taken(): Promise<OperationRow> {
+  const row = await takeLease(test.db, await registry.operation({ status: 'pending', due: true }), LIMITS);
+  if (row === null) throw new Error('there was nothing to take');
+  return row;
+}
+
+async function forget(): Promise<void> {
+  await test.db.query('delete from operation_step');
+  await test.db.query('delete from operation');
+}
+
+it('a wait and an observation never miss one another', async () => {
+  await see(1);
+  let lost = 0;
+  for (let round = 0; round < 150; round += 1) {
+    const operation = await taken();
+    const { version } = await registry.observation(POD_NAME);
+    const next = {
+      status: 'waiting' as const,
+      step: 'pin',
+      state: {},
+      due_in_ms: 60_000,
+      wait_key: `Pod/${POD_NAME}`,
+      waited_version: version,
+      keep_lease: false,
+      reset_attempt: true,
+    };
+    const [waiting, { woken }] = await Promise.all([
+      writeWait(test.db, operation, next, { kind: 'Pod', name: POD_NAME }, 'for a change'),
+      see(10 + round),
+    ]);
+    if (waiting !== null && woken.length === 0) lost += 1;
+    await forget();
+  }
+  expect(lost).toBe(0);
+});
+
+it('whoever wins between a runner whose lease ran out and its taker, one row of the timeline is open', async () => {
+  for (let round = 0; round < 100; round += 1) {
+    const operation = await taken();
+    const { operation_id } = operation;
+    await test.db.query(`update operation set lease_until = clock_now() - interval '1 s'`);
+    const next = { status: 'running' as const, step: 'bind', state: {}, keep_lease: true, reset_attempt: true };
+    const closed = { outcome: 'done', detail: null, error: null };
+    const [written] = await Promise.all([
+      writeOperation(test.db, operation, next, { closed, opened: 'do' }).catch((error: unknown) => error),
+      takeLease(test.db, operation_id, LIMITS),
+    ]);
+    const rows = await test.db.query<{ seq: number; step: string; open: boolean }>(
+      'select seq, step, finished_at is null as open from operation_step order by seq',
+    );
+    const steps = written instanceof LostLease ? ['pin'] : ['pin', 'bind'];
+    expect(rows.map(({ seq }) => seq)).toEqual(steps.map((_, index) => index + 1));
+    expect(rows.filter(({ open }) => open).map(({ step }) => step)).toEqual([steps.at(-1)]);
+    await forget();
+  }
+});
+
+it('two commits that clear the last two absences close the guard between them', async () => {
+  for (let round = 0; round < 50; round += 1) {
+    await test.db.query(`insert into absence (kind, name) values ('pod', 'a'), ('pod', 'b')`);
+    await test.db.query(`insert into guard (kind, absent, expected) values ('pod', 12, 12)`);
+    await Promise.all(['a', 'b'].map((name) => test.db.tx((sql) => clearAbsence(sql, { pod: [name] }))));
+    expect(await test.db.query('select * from guard')).toEqual([]);
+  }
+});
+
+it('handlers that see new objects at the same time do not wait for one another in a circle', async () => {
+  for (let round = 0; round < 20; round += 1) {
+    const names = Array.from({ length: 5 }, (_, n) => `qwenpaw-shard-00-${1000 + round * 5 + n}`);
+    await Promise.all(
+      Array.from({ length: 6 }, (_, version) =>
+        storeObservations(
+          test.db,
+          {
+            cluster_uid: 'cluster-1',
+            observations: names.filter(() => Math.random() < 0.7).map((name) => podSeen(name, name, 1 + version)),
+          },
+          { entropy: systemEntropy, limits: LIMITS },
+        ),
+      ),
+    );
+  }
+  // PostgreSQL's counts come a second late.
+  await new Promise((done) => setTimeout(done, 1_200));
+  const [row] = await test.db.query<{ deadlocks: number }>(
+    'select deadlocks from pg_stat_database where datname = current_database()',
+  );
+  expect(row?.deadlocks).toBe(0);
+});
