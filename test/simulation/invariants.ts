@@ -53,6 +53,7 @@ const SLOT_WAYS = new Set([
   'warm→held',
   // Held in between, by a rebuild that failed in the same run.
   'warm→draining',
+  'warm→quarantined',
   'held→planned',
   'held→draining',
   'held→quarantined',
