@@ -112,6 +112,8 @@ async function redrive(sql: Sql, limits: Limits, operationId: string, caller: Ca
     [operationId, limits.create_deadline_seconds],
   );
   await openStep(sql, operationId);
+  // The time that it lay parked is none that its snapshot took.
+  await sql.query('update snapshot_work set counts_from = clock_now() where operation_id = $1', [operationId]);
   await note(sql, row ?? operation, caller, 'redriven');
   return withInstance(sql, row ?? operation);
 }

@@ -70,11 +70,9 @@ async function tooSlow(
   left: readonly number[],
   why: string,
 ): Promise<Progress> {
-  // A redrive goes on from here, and has its time and its stalls again.
+  // A redrive goes on from here, and has its stalls again (its time: saga/commands.ts).
   await commit(call, (sql) =>
-    sql.query('update snapshot_work set stalls = 0, begun_at = clock_now() where operation_id = $1', [
-      work.operation_id,
-    ]),
+    sql.query('update snapshot_work set stalls = 0 where operation_id = $1', [work.operation_id]),
   );
   const moved = ((left[0] ?? 1) - 1) * call.limits.part_bytes;
   const of = work.size_bytes === null ? 'an unknown number of' : (work.size_bytes / MIB).toFixed(1);

@@ -22,7 +22,7 @@ export interface WorkRow {
   readonly verified_parts: number;
   readonly verified_at: Date | null;
   readonly recorded_at: Date | null;
-  /** Seconds since the first round began. */
+  /** Seconds since the first round began, or since a redrive. */
   readonly age_seconds: number;
 }
 
@@ -35,7 +35,7 @@ export interface PartRow {
 
 export async function loadWork(sql: Sql, operationId: string): Promise<WorkRow | null> {
   const [row] = await sql.query<WorkRow>(
-    `select w.*, extract(epoch from clock_now() - begun_at)::float8 as age_seconds
+    `select w.*, extract(epoch from clock_now() - counts_from)::float8 as age_seconds
        from snapshot_work w where operation_id = $1`,
     [operationId],
   );
@@ -55,7 +55,8 @@ export function beginWork(call: SnapshotCall): Promise<void> {
     await sql.query(
       `insert into snapshot_work (operation_id, instance_id) values ($1, $2)
        on conflict (operation_id) do update
-         set round = snapshot_work.round + 1, first_round = snapshot_work.round + 1, begun_at = clock_now(), ${CLEAN}`,
+         set round = snapshot_work.round + 1, first_round = snapshot_work.round + 1, begun_at = clock_now(),
+             counts_from = clock_now(), ${CLEAN}`,
       [call.operation.operation_id, call.instance_id],
     );
   });
