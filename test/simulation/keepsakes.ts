@@ -50,8 +50,12 @@ export class Keepsakes {
     const volume = slot.volumes?.[0]?.volume_name;
     const known = volume === undefined ? undefined : this.#volumes.get(volume);
     const pod = this.#world.kubernetes.world.pods.get(slotKey(slot));
+    // An assistant that was told to end refuses connections at once, however long its pod takes to go.
     const runs =
-      pod?.phase === 'Running' && pod.uid === instance.pod_uid && pod.labels['instance_id'] === instance.instance_id;
+      pod?.phase === 'Running' &&
+      !pod.terminating &&
+      pod.uid === instance.pod_uid &&
+      pod.labels['instance_id'] === instance.instance_id;
     if (known === undefined || !runs || this.#ledger.mounts.get(pod.uid)?.[0]?.volume !== volume) return null;
     this.#said += 1;
     const text = `${instance.user_id} ${this.#said}`;
