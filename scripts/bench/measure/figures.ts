@@ -11,6 +11,15 @@ export const spread = (values: readonly number[]) => ({
   p99: quantile(values, 0.99),
 });
 
+/** Completed a second between the first and the last tenth of the ends, so that ramp and tail do not count; one decimal. */
+export function steadyRate(ends: readonly number[]): number | null {
+  const sorted = ends.filter(Number.isFinite).toSorted((a, b) => a - b);
+  const from = Math.floor(sorted.length * 0.1);
+  const to = Math.ceil(sorted.length * 0.9) - 1;
+  const seconds = ((sorted[to] ?? 0) - (sorted[from] ?? 0)) / 1000;
+  return to > from && seconds > 0 ? Math.round(((to - from) / seconds) * 10) / 10 : null;
+}
+
 /**
  * Completed a second, from the first start to the last end; one decimal. Ramp and tail count: work that goes through its
  * steps side by side ends in a burst, whose own rate nobody could sustain.

@@ -1,7 +1,7 @@
 // One load, watched from outside: the API server's audit log, the processor by part.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Audited, followAudit, type Span, writesBy } from './audit.ts';
-import { rateOf, rounded, spread } from './figures.ts';
+import { rateOf, rounded, spread, steadyRate } from './figures.ts';
 import { cpuSeconds, cpuShares } from './stack.ts';
 
 /** What one call made of a pod, in milliseconds since the epoch. */
@@ -39,7 +39,7 @@ export async function watched(auditLog: string, load: () => Promise<readonly Lif
 
 /**
  * The report of a load: what it took over the pods' own spans (and over `waitMs`, a wait that is configured), the spans,
- * the whole, the rate, the controller manager's writes a second, cores by part.
+ * the whole, the rates with and without ramp and tail, the controller manager's writes a second, cores by part.
  */
 export function phaseReport(asked: number, spans: ReadonlyMap<string, Span>, seen: Watched, waitMs = 0) {
   const ended = seen.lives.map((life) => ({ ...life, end: life.ended ?? spans.get(life.pod)?.ended ?? Number.NaN }));
@@ -53,6 +53,7 @@ export function phaseReport(asked: number, spans: ReadonlyMap<string, Span>, see
     over_pod_start_ms: spread(over),
     pod_start_ms: spread([...spans.values()].map((span) => span.ended - span.began)),
     total_ms: spread(ended.map(({ accepted, end }) => end - accepted)),
+    steady_rate_per_second: steadyRate(ended.map(({ end }) => end)),
     rate_per_second: rateOf(ended.map(({ accepted, end }) => ({ start: accepted, end }))),
     kcm_writes_per_second: rounded(writesBy(seen.events, 'controller-manager') / seen.seconds),
     cpu_cores: seen.cpu,
