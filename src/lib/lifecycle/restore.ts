@@ -53,7 +53,9 @@ async function rest(sql: Sql, context: StepContext): Promise<CommitEffect> {
   const observed = cancelled ? 'staged' : 'failed';
   await sql.query(
     `update instance_registry
-        set observed_state = $2, observed_reason = $3, last_error = $4, pod_uid = null, pod_ip = null,
+        set observed_state = $2, observed_reason = $3, last_error = $4,
+            -- One that pinned no pod has deleted none: a stage that parked may have left it running.
+            pod_uid = case when $5 then pod_uid end, pod_ip = case when $5 then pod_ip end,
             revision = revision + 1, updated_at = clock_now()
       where instance_id = $1 and desired_state = 'staged'`,
     [
@@ -61,6 +63,7 @@ async function rest(sql: Sql, context: StepContext): Promise<CommitEffect> {
       observed,
       cancelled ? null : (error?.code ?? null),
       cancelled ? null : (error?.message ?? null),
+      operation.state.pins === undefined && operation.state.left_slot === undefined,
     ],
   );
   await appendHistory(sql, {
