@@ -3,6 +3,7 @@ import { podName } from '../../src/lib/domain/names.ts';
 import { acceptCommand } from '../../src/lib/lifecycle/accept.ts';
 import { type RestoreSource, restoreCommand, retireCommand, stageCommand } from '../../src/lib/lifecycle/commands.ts';
 import { releaseSlot } from '../../src/lib/lifecycle/release.ts';
+import { cancelOperation } from '../../src/lib/saga/commands.ts';
 import type { InstanceRow, SlotRow } from '../../src/lib/saga/rows.ts';
 import { CALLER, openLife } from './kit.ts';
 
@@ -235,4 +236,21 @@ it('never deletes the pod of a quarantined slot', async () => {
   await life.sweep();
   await life.settle();
   expect(life.kubernetes.world.pods.get(podName(old))?.uid).toBe(pod?.uid);
+});
+
+it('a restore that is cancelled before it pinned a pod forgets none that runs: a retire still saves what is on it', async () => {
+  const instance = await life.born('wu');
+  life.program(instance).chat('default', 'still there');
+  const claim = life.kubernetes.world.claims.get((await at(instance)).volumes?.[0]?.name ?? '');
+  if (claim === undefined) throw new Error('no claim');
+  life.kubernetes.world.deleteClaim(claim, 'outsider');
+  await accept(instance, stageCommand({ backup: 'skip', force: false, reason: 'test' }));
+  await life.settle();
+  const { pod_uid, pod_ip } = await life.instance(instance.instance_id);
+  const restore = await accept(instance, restoreCommand({ from: 'snapshot' }));
+  await cancelOperation(life.command, restore, CALLER);
+  await life.settle();
+  expect(await life.operation(restore)).toMatchObject({ status: 'cancelled' });
+  expect(await life.instance(instance.instance_id)).toMatchObject({ pod_uid, pod_ip });
+  expect(pod_uid).not.toBeNull();
 });

@@ -3,9 +3,7 @@ import { type Entropy, systemEntropy } from '../../src/lib/domain/ids.ts';
 import type { OperationKind } from '../../src/lib/domain/states.ts';
 import { getOperation } from '../../src/lib/registry/operations.ts';
 import { cancelOperation } from '../../src/lib/saga/commands.ts';
-import { takeLease } from '../../src/lib/saga/lease.ts';
 import { insertOperation, type NewOperation } from '../../src/lib/saga/operations.ts';
-import { takePlace } from '../../src/lib/saga/places.ts';
 import type { OperationRow } from '../../src/lib/saga/rows.ts';
 import { type RunnerDeps, runOperation } from '../../src/lib/saga/runner.ts';
 import type { Outcome, Saga } from '../../src/lib/saga/step.ts';
@@ -284,31 +282,4 @@ it('never lets more run than there are places, with eight runners at once, and l
   );
   expect(count).toEqual({ ended: 60, deadlocks: 0 });
   expect(most).toBeLessThanOrEqual(3);
-});
-
-it('a wake or a cancel that was noted while its runner came to queue is heard at once, not when a place is free', async () => {
-  const limits = { ...LIMITS, places: PLACES };
-  const begun = async (subject: string) => {
-    const stage = {
-      subject,
-      instance_id: null,
-      kind: 'stage' as const,
-      step: 'work',
-      actor: 't',
-      deadline_seconds: 600,
-    };
-    const { operation } = await insertOperation(database.db, entropy, { ...stage, input: { backup: 'required' } });
-    const row = await takeLease(database.db, operation.operation_id, limits);
-    if (row === null) throw new Error('there was nothing to take');
-    return row;
-  };
-  await takePlace(database.db, await begun('first'), PLACES);
-  for (const noted of ['wake_requested', 'cancel_requested']) {
-    const second = await begun(noted);
-    await database.db.query(`update operation set ${noted} = true, due_at = clock_now() where operation_id = $1`, [
-      second.operation_id,
-    ]);
-    const turn = await takePlace(database.db, second, PLACES);
-    expect(turn).toMatchObject({ goOn: true, operation: { status: 'running', [noted]: true } });
-  }
 });

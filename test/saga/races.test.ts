@@ -4,6 +4,8 @@ import { storeObservations } from '../../src/lib/observe/index.ts';
 import { LostLease, writeOperation, writeWait } from '../../src/lib/saga/commit.ts';
 import { clearAbsence } from '../../src/lib/saga/guard.ts';
 import { takeLease } from '../../src/lib/saga/lease.ts';
+import { insertOperation } from '../../src/lib/saga/operations.ts';
+import { takePlace } from '../../src/lib/saga/places.ts';
 import type { OperationRow } from '../../src/lib/saga/rows.ts';
 import { podSeen } from '../forwarder/support.ts';
 import { LIMITS, type Registry, registryOf } from '../observe/registry.ts';
@@ -116,4 +118,31 @@ it('handlers that see new objects at the same time do not wait for one another i
     'select deadlocks from pg_stat_database where datname = current_database()',
   );
   expect(row?.deadlocks).toBe(0);
+});
+
+it('a wake or a cancel that was noted while its runner came to queue is heard at once, not when a place is free', async () => {
+  const places = { restore: 3, backup: 1, recycle: 1 };
+  const begun = async (subject: string) => {
+    const stage = {
+      subject,
+      instance_id: null,
+      kind: 'stage' as const,
+      step: 'work',
+      actor: 't',
+      deadline_seconds: 600,
+    };
+    const { operation } = await insertOperation(test.db, systemEntropy, { ...stage, input: { backup: 'required' } });
+    const row = await takeLease(test.db, operation.operation_id, LIMITS);
+    if (row === null) throw new Error('there was nothing to take');
+    return row;
+  };
+  await takePlace(test.db, await begun('first'), places);
+  for (const noted of ['wake_requested', 'cancel_requested']) {
+    const second = await begun(noted);
+    await test.db.query(`update operation set ${noted} = true, due_at = clock_now() where operation_id = $1`, [
+      second.operation_id,
+    ]);
+    const turn = await takePlace(test.db, second, places);
+    expect(turn).toMatchObject({ goOn: true, operation: { status: 'running', [noted]: true } });
+  }
 });

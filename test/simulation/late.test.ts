@@ -1,24 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { cloneDatabase, type TestDatabase } from '../setup/database.ts';
+import { expect, test } from 'vitest';
 import { LIMITS } from './base.ts';
 import type { Message } from './mailbox.ts';
 import { flow, play } from './play.ts';
-import { openStage, type Stage } from './search.ts';
+import { stageOfFile } from './search.ts';
 import type { SimulatedWorld } from './world.ts';
 
 // Interleavings that random schedules seldom reach.
 const POD = 'qwenpaw-shard-00-0';
 
-let database: TestDatabase;
-let stage: Stage;
-beforeAll(async () => {
-  database = await cloneDatabase();
-  stage = await openStage(database.url);
-});
-afterAll(async () => {
-  await stage.close();
-  await database.drop();
-});
+const stage = stageOfFile();
 
 function messageOf(world: SimulatedWorld, queue: Message['queue']): Message {
   const message = world.mailbox.messages.find((each) => each.queue === queue);
@@ -27,7 +17,7 @@ function messageOf(world: SimulatedWorld, queue: Message['queue']): Message {
 }
 
 test('a recycle that stood still before it deletes a gated pod lets it be once somebody is bound to it', async () => {
-  const world = await stage.perform(async (world) => {
+  const world = await stage().perform(async (world) => {
     await play(world, { do: 'create', user: 0 });
     await world.deliver(messageOf(world, 'interactive'), null);
     await play(world, { do: 'cancel', pick: 0 });

@@ -1,22 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { cloneDatabase, type TestDatabase } from '../setup/database.ts';
+import { expect, test } from 'vitest';
 import type { Event } from './events.ts';
 import { play } from './play.ts';
-import { openStage, type Stage } from './search.ts';
+import { stageOfFile } from './search.ts';
 
 // Lives that random schedules seldom lead: each is judged as they are.
-let database: TestDatabase;
-let stage: Stage;
-beforeAll(async () => {
-  database = await cloneDatabase();
-  stage = await openStage(database.url);
-});
-afterAll(async () => {
-  await stage.close();
-  await database.drop();
-});
+const stage = stageOfFile();
 
-const live = (events: readonly Event[]) => stage.run({ entropy: 1, born: 1, events });
+const live = (events: readonly Event[]) => stage().run({ entropy: 1, born: 1, events });
 const hurry: Event = { do: 'hurry', rounds: 20 };
 const chat: Event = { do: 'chat', pick: 0, ms: 0 };
 const staged = (backup: 'required' | 'best_effort' | 'skip'): readonly Event[] => [
@@ -32,7 +22,7 @@ test('what was said after the last snapshot is in the final one, although it was
 });
 
 test('what was said while a stage took its snapshot is in the final one', async () => {
-  const world = await stage.perform(async (world) => {
+  const world = await stage().perform(async (world) => {
     for (const event of [{ do: 'create', user: 0 }, hurry, chat] as const) await play(world, event);
     await play(world, { do: 'stage', pick: 0, backup: 'best_effort', force: false });
     await play(world, { do: 'deliver', pick: 0, mishap: null });

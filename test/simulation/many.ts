@@ -1,7 +1,6 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { cloneDatabase, type TestDatabase } from '../setup/database.ts';
+import { expect, test } from 'vitest';
 import type { births } from './events.ts';
-import { openStage, type Stage, search } from './search.ts';
+import { search, stageOfFile } from './search.ts';
 
 interface Random {
   readonly of: typeof births;
@@ -12,20 +11,11 @@ interface Random {
 
 /** One test of so many random schedules; says its seed. WARREN_PATH leads to one of them (test/simulation/README.md). */
 export function randomSchedules({ of, name, runs, seed }: Random): void {
-  let database: TestDatabase;
-  let stage: Stage;
-  beforeAll(async () => {
-    database = await cloneDatabase();
-    stage = await openStage(database.url);
-  });
-  afterAll(async () => {
-    await stage.close();
-    await database.drop();
-  });
+  const stage = stageOfFile();
 
   test(`${runs} random schedules of ${name} break no invariant (seed ${seed})`, { timeout: 3_600_000 }, async () => {
     const started = performance.now();
-    const { broken, runs: ran } = await search(stage, {
+    const { broken, runs: ran } = await search(stage(), {
       of,
       runs,
       seed,

@@ -1,4 +1,6 @@
 import fc from 'fast-check';
+import { afterAll, beforeAll } from 'vitest';
+import { cloneDatabase, type TestDatabase } from '../setup/database.ts';
 import { layOutRegistry } from './base.ts';
 import { SimulatedDatabase } from './database.ts';
 import { judgeEnd } from './end-state.ts';
@@ -8,7 +10,7 @@ import { comeToRest } from './quiescence.ts';
 import { newCluster, SimulatedWorld } from './world.ts';
 
 /** A database that schedules can be run on, again and again. */
-export interface Stage {
+interface Stage {
   /** Lets a schedule happen and everything come to rest. @throws Broken. */
   run(schedule: Schedule): Promise<SimulatedWorld>;
   /** The same for what a test does with the world itself. */
@@ -16,7 +18,25 @@ export interface Stage {
   close(): Promise<void>;
 }
 
-export async function openStage(url: string): Promise<Stage> {
+/** Opens a stage on a database of its own for the tests of one file, and takes both away after them. */
+export function stageOfFile(): () => Stage {
+  let database: TestDatabase | undefined;
+  let stage: Stage | undefined;
+  beforeAll(async () => {
+    database = await cloneDatabase();
+    stage = await openStage(database.url);
+  });
+  afterAll(async () => {
+    await stage?.close();
+    await database?.drop();
+  });
+  return () => {
+    if (stage === undefined) throw new Error('the stage is not open');
+    return stage;
+  };
+}
+
+async function openStage(url: string): Promise<Stage> {
   const clock = { now: 0 };
   const db = await SimulatedDatabase.connect(url, () => new Date(clock.now));
   const kubernetes = newCluster({ now: () => clock.now, random: () => 0 }, () => {});

@@ -20,8 +20,7 @@ const LOOK_AGAIN_MS = 5_000;
  */
 export const pin: Step = {
   name: 'pin',
-  // It only looks, but a create on a warm slot begins here: what another cluster shows is no ground to fail on (invariant 14).
-  touches: 'additive',
+  touches: 'looks',
   waitsOn: (context) => ({ kind: 'Pod', name: podName(holding(context).slot) }),
   async run(context) {
     const { slot, instance } = holding(context);

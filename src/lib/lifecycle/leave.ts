@@ -53,7 +53,7 @@ export const stop: Step = {
 /** Waits until the slot's pod is gated again, or absent; what that means for the instance is `settle`'s to say. */
 export const stopped = (settle: Commit): Step => ({
   name: 'stopped',
-  touches: 'nothing',
+  touches: 'looks',
   waitsOn: (context) => ({ kind: 'Pod', name: podName(holding(context).slot) }),
   async run(context) {
     const { slot } = holding(context);

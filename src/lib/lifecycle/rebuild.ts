@@ -10,7 +10,7 @@ import { refOf, slotToRetake } from './move.ts';
 /** Are the slot's volumes the instance's own? Otherwise, and where a person says so, it is rebuilt, or moves back. */
 export const volumes: Step = {
   name: 'volumes',
-  touches: 'nothing',
+  touches: 'looks',
   async run(context): Promise<Outcome> {
     const { slot, instance, volumes: recorded } = holding(context);
     const from = context.operation.input['from'];

@@ -33,7 +33,7 @@ const podGone: Step = {
 /** What is on the claims is written down before any of it is deleted: the proof names it afterwards. */
 const survey: Step = {
   name: 'survey',
-  touches: 'nothing',
+  touches: 'looks',
   async run(context) {
     const slot = draining(context);
     const gone: GoneVolume[] = [];

@@ -90,7 +90,7 @@ const isWaived = (input: Readonly<Record<string, unknown>>): boolean =>
 /** Decides once; the steps of an unrouted start then know. */
 const decide: Step = {
   name: 'decide',
-  touches: 'nothing',
+  touches: 'looks',
   async run(context) {
     const [row] = await context.sql.query<{ taken_at: Date }>(
       `select max(s.created_at) as taken_at from snapshot s join operation o using (operation_id)

@@ -103,8 +103,12 @@ export type Outcome =
       readonly commit?: Commit;
     };
 
-/** What a step does outside: `additive` binds, registers, labels, grows; `subtractive` deletes or waits for a person when the guard has tripped. */
-type Touch = 'nothing' | 'additive' | 'subtractive';
+/**
+ * What a step does outside: `looks` reads the cluster and commits what follows from it, for which it must be ours
+ * (invariant 14); `additive` binds, registers, labels, grows; `subtractive` deletes or waits for a person when the guard
+ * has tripped.
+ */
+type Touch = 'nothing' | 'looks' | 'additive' | 'subtractive';
 
 export interface Step {
   /** An API between releases: it stands in operation rows. */
