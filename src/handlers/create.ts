@@ -14,8 +14,8 @@ export const handler = apiFunction({
   input: createInput,
   async run({ input: { user_id, metadata }, caller }) {
     const command = { user_id, ...(metadata !== undefined && { metadata }) };
-    const { created, instance, operation } = await acceptCreate(deps, command, caller);
-    if (created && operation !== null) await tell(deps, [operation]);
+    const { tell: telling, instance, operation } = await acceptCreate(deps, command, caller);
+    await tell(deps, telling);
     const body = await commandShape(deps, { instance, operation });
     return { status: operation !== null && isInFlight(operation) ? 202 : 200, body };
   },

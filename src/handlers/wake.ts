@@ -17,17 +17,13 @@ const wakeDeps: Parameters<typeof wake>[0] = {
   now: () => deps.entropy.now(),
   sleep: (milliseconds) => setTimeout(milliseconds),
   async create(user_id, caller) {
-    const { created, operation } = await acceptCreate(deps, { user_id }, caller);
-    if (created && operation !== null) await tell(deps, [operation]);
+    const accepted = await acceptCreate(deps, { user_id }, caller);
+    await tell(deps, accepted.tell);
   },
   async restore(instance_id, caller) {
-    const { fresh, operation } = await acceptCommand(
-      deps,
-      instance_id,
-      restoreCommand({ from: 'volumes' }),
-      unkeyed(caller),
-    );
-    if (fresh) await tell(deps, [operation]);
+    const command = restoreCommand({ from: 'volumes' });
+    const accepted = await acceptCommand(deps, instance_id, command, unkeyed(caller));
+    await tell(deps, accepted.tell);
   },
   async turnBack(instance_id, caller) {
     const operation = await turnStageBack(deps.db, instance_id, caller);

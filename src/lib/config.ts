@@ -4,7 +4,7 @@ import type { MasterKeys } from './domain/token.ts';
 
 const seconds = (fallback: number) => z.coerce.number().int().positive().default(fallback);
 
-const DEFAULT_PLACES: PlaceLimits = { restore: 50, backup: 20, recycle: 20 };
+const DEFAULT_PLACES: PlaceLimits = { create: 50, restore: 50, backup: 20, recycle: 20 };
 
 function places(text: string, context: z.RefinementCtx): PlaceLimits {
   try {

@@ -32,7 +32,7 @@ const LIMITS: Limits = {
   drain_seconds: 30,
   drain_max_seconds: 120,
   grace_days: 7,
-  places: { restore: 50, backup: 20, recycle: 20 },
+  places: { create: 50, restore: 50, backup: 20, recycle: 20 },
 };
 
 /** A whole Warren in memory, but for the registry, on a clock that tests move. */

@@ -17,7 +17,7 @@ import { FakeQueue } from '../fakes/queue.ts';
 import { LIMITS } from '../observe/registry.ts';
 import { cloneDatabase, type TestDatabase } from '../setup/database.ts';
 
-const PLACES = { restore: 3, backup: 1, recycle: 1 };
+const PLACES = { create: 3, restore: 3, backup: 1, recycle: 1 };
 const clock = { now: Date.parse('2026-11-30T12:00:00Z') };
 const entropy: Entropy = { ...systemEntropy, now: () => clock.now };
 let database: TestDatabase;

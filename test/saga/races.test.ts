@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { systemEntropy } from '../../src/lib/domain/ids.ts';
 import { storeObservations } from '../../src/lib/observe/index.ts';
-import { LostLease, writeOperation, writeWait } from '../../src/lib/saga/commit.ts';
 import { clearAbsence } from '../../src/lib/saga/guard.ts';
 import { takeLease } from '../../src/lib/saga/lease.ts';
 import { insertOperation } from '../../src/lib/saga/operations.ts';
 import { takePlace } from '../../src/lib/saga/places.ts';
 import type { OperationRow } from '../../src/lib/saga/rows.ts';
+import { LostLease, writeOperation, writeWait } from '../../src/lib/saga/write.ts';
 import { podSeen } from '../forwarder/support.ts';
 import { LIMITS, type Registry, registryOf } from '../observe/registry.ts';
 import { cloneDatabase, type TestDatabase } from '../setup/database.ts';
@@ -121,7 +121,7 @@ it('handlers that see new objects at the same time do not wait for one another i
 });
 
 it('a wake or a cancel that was noted while its runner came to queue is heard at once, not when a place is free', async () => {
-  const places = { restore: 3, backup: 1, recycle: 1 };
+  const places = { create: 3, restore: 3, backup: 1, recycle: 1 };
   const begun = async (subject: string) => {
     const stage = {
       subject,

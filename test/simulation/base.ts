@@ -17,7 +17,7 @@ export const LIMITS: Limits = {
   drain_seconds: 1,
   drain_max_seconds: 10,
   grace_days: 7,
-  places: { restore: 50, backup: 20, recycle: 20 },
+  places: { create: 50, restore: 50, backup: 20, recycle: 20 },
 };
 
 export const SHARDS = 2;

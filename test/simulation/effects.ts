@@ -90,7 +90,9 @@ const isCovered = (owner: InstanceView, view: RegistryView): boolean =>
 function judgePod(entry: Entry<'pod-deleted'>, actor: Actor, slot: SlotView): void {
   if (!['step', 'recycle'].includes(entry.by)) return;
   must(slot.state !== 'quarantined', 'invariant 7, pods of quarantined slots stay', () => entry.pod);
-  must(entry.by !== 'recycle' || slot.state === 'draining', 'recycle deletes pods of draining slots only', () => {
+  // One that stalled may still replace the pod it saw, as it saw it: behind its gate nothing of anybody runs.
+  const harmless = slot.state === 'draining' || entry.gated;
+  must(entry.by !== 'recycle' || harmless, 'recycle deletes pods of draining slots only', () => {
     return `${entry.pod} (${entry.uid}) of a slot that is ${slot.state}`;
   });
   if (entry.by === 'recycle' || !slot.adopted) return;

@@ -6,7 +6,7 @@ import { releaseSlot } from '../../src/lib/lifecycle/release.ts';
 import { turnStageBack } from '../../src/lib/lifecycle/turn-back.ts';
 import { acceptUnretire } from '../../src/lib/lifecycle/unretire.ts';
 import { wake } from '../../src/lib/route/wake.ts';
-import { tell } from '../../src/lib/saga/tell.ts';
+import { type Telling, tell } from '../../src/lib/saga/tell.ts';
 import { LIMITS } from './base.ts';
 import { slotKey } from './effects.ts';
 import type { LifeEvent, Meeting } from './life-events.ts';
@@ -101,8 +101,7 @@ function nextOf(world: SimulatedWorld, pick: number) {
 
 function unretire(world: SimulatedWorld, instance: InstanceView): Promise<void> {
   return ask(world, async () => {
-    const { operation, fresh } = await acceptUnretire(depsOf(world), instance.instance_id, CALLER);
-    return fresh ? operation : null;
+    return (await acceptUnretire(depsOf(world), instance.instance_id, CALLER)).tell;
   });
 }
 
@@ -139,9 +138,7 @@ function act(world: SimulatedWorld, event: Meeting, instance: InstanceView, slot
 /** As the API does it: no waiting, for a person. */
 export async function wakeUser(world: SimulatedWorld, userId: string): Promise<void> {
   const deps = depsOf(world);
-  const told = async (operation: Parameters<typeof tell>[1][number] | null) => {
-    if (operation !== null) await tell({ db: world.db, queue: world.mailbox }, [operation]);
-  };
+  const told = (telling: readonly Telling[]) => tell({ db: world.db, queue: world.mailbox }, telling);
   return ask(world, async () => {
     await wake(
       {
@@ -149,17 +146,19 @@ export async function wakeUser(world: SimulatedWorld, userId: string): Promise<v
         settings: SETTINGS,
         now: () => world.clock.now,
         sleep: async () => {},
-        create: async (user_id) => told((await acceptCreate(deps, { user_id }, CALLER)).operation),
+        create: async (user_id) => told((await acceptCreate(deps, { user_id }, CALLER)).tell),
         restore: async (id) => {
-          const { operation, fresh } = await acceptCommand(deps, id, restoreCommand({ from: 'volumes' }), CALLER);
-          if (fresh) await told(operation);
+          await told((await acceptCommand(deps, id, restoreCommand({ from: 'volumes' }), CALLER)).tell);
         },
-        turnBack: async (id) => told(await turnStageBack(world.db, id, CALLER)),
+        turnBack: async (id) => {
+          const stage = await turnStageBack(world.db, id, CALLER);
+          if (stage !== null) await told([stage]);
+        },
       },
       { user_id: userId, intent: 'user', wait_seconds: 0, create_if_absent: false },
       CALLER,
     );
-    return null;
+    return [];
   });
 }
 
@@ -171,16 +170,15 @@ async function release(world: SimulatedWorld, event: Extract<LifeEvent, { do: 'r
   const { shard_id, pod_index } = slot;
   const waive = event.waive ? 'a person said so' : null;
   await ask(world, async () => {
-    const { operation } = await releaseSlot(depsOf(world), { shard_id, pod_index, reason: 'schedule', waive }, CALLER);
+    const { tell } = await releaseSlot(depsOf(world), { shard_id, pod_index, reason: 'schedule', waive }, CALLER);
     world.judge.ledger.released.add(slotKey(slot));
-    return operation;
+    return tell;
   });
 }
 
 function command(world: SimulatedWorld, instance: InstanceView, asked: Command): Promise<void> {
   return ask(world, async () => {
-    const { operation, fresh } = await acceptCommand(depsOf(world), instance.instance_id, asked, CALLER);
-    return fresh ? operation : null;
+    return (await acceptCommand(depsOf(world), instance.instance_id, asked, CALLER)).tell;
   });
 }
 
@@ -192,13 +190,9 @@ const depsOf = (world: SimulatedWorld) => ({
 });
 
 /** What a person asks: refusals are answers; the queue is told after the commit. */
-export async function ask(
-  world: SimulatedWorld,
-  work: () => Promise<Parameters<typeof tell>[1][number] | null>,
-): Promise<void> {
+export async function ask(world: SimulatedWorld, work: () => Promise<readonly Telling[]>): Promise<void> {
   try {
-    const operation = await work();
-    if (operation !== null) await tell({ db: world.db, queue: world.mailbox }, [operation]);
+    await tell({ db: world.db, queue: world.mailbox }, await work());
   } catch (error) {
     if (!(error instanceof WarrenError)) throw error;
     world.trace.add(`   refused: ${error.code}`);

@@ -151,7 +151,7 @@ async function overtake(
   note(parked.actor.name);
   const { operation_id } = parked.message;
   world.advance(LIMITS.lease_seconds * 1000 + 1000);
-  if (event.cancel) await command(world, () => ask(world, operation_id));
+  if (event.cancel) await command(world, async () => [await ask(world, operation_id)]);
   await world.deliver(parked.message, null);
   await world.resume(parked, null);
 }
@@ -166,8 +166,7 @@ async function observe(world: SimulatedWorld, picks: readonly number[], note: (w
 function create(world: SimulatedWorld, userId: string): Promise<void> {
   return command(world, async () => {
     const deps = { db: world.db, entropy: world.entropy, limits: LIMITS, namespace: 'qwenpaw-instances' };
-    const { created, operation } = await acceptCreate(deps, { user_id: userId }, CALLER);
-    return created ? operation : null;
+    return (await acceptCreate(deps, { user_id: userId }, CALLER)).tell;
   });
 }
 
@@ -181,7 +180,7 @@ async function cancel(world: SimulatedWorld, pick: number, note: (what: string) 
   await command(world, async () => {
     const operation = await ask(world, chosen.operation_id);
     if (!atIt) world.judge.cancelled.add(chosen.operation_id);
-    return operation;
+    return [operation];
   });
 }
 
@@ -206,7 +205,7 @@ export async function redriveOne(world: SimulatedWorld, operationId: string): Pr
   world.judge.cancelled.delete(operationId);
   await command(world, async () => {
     const { operation } = await redriveOperation({ db: world.db, limits: LIMITS }, operationId, CALLER);
-    return operation;
+    return [operation];
   });
 }
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { readZip } from '../../scripts/stack/double/zip.ts';
-import { LostLease } from '../../src/lib/saga/commit.ts';
+import { LostLease } from '../../src/lib/saga/write.ts';
 import { retakeSnapshot } from '../../src/lib/snapshot/index.ts';
 import { cloneDatabase, type TestDatabase } from '../setup/database.ts';
 import { intercepted } from './intercepted.ts';

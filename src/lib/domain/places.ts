@@ -1,7 +1,7 @@
 import type { OperationKind } from './states.ts';
 
-/** What only so many operations may have at once: a restore starts a pod, a backup moves an archive, a recycle makes disks. */
-export const PLACES = ['restore', 'backup', 'recycle'] as const;
+/** What only so many operations may have at once: a create and a restore start a pod, a backup moves an archive, a recycle makes disks. */
+export const PLACES = ['create', 'restore', 'backup', 'recycle'] as const;
 export type Place = (typeof PLACES)[number];
 
 /** How many operations hold each place at most. */
@@ -10,6 +10,7 @@ export type PlaceLimits = Readonly<Record<Place, number>>;
 /** The place that an operation needs before its first step; null when it needs none. */
 export function placeOf(kind: OperationKind, input: Readonly<Record<string, unknown>>): Place | null {
   switch (kind) {
+    case 'create':
     case 'restore':
     case 'recycle':
       return kind;
@@ -19,7 +20,6 @@ export function placeOf(kind: OperationKind, input: Readonly<Record<string, unkn
       return input['backup'] === 'skip' ? null : 'backup';
     case 'retire':
       return typeof input['waive_backup'] === 'string' && input['waive_backup'] !== '' ? null : 'backup';
-    case 'create':
     case 'purge':
     case 'rebind':
     case 'warm_up':

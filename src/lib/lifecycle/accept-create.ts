@@ -6,8 +6,10 @@ import { WarrenError } from '../errors.ts';
 import type { Database, Sql } from '../ports.ts';
 import type { Caller } from '../saga/commands.ts';
 import { appendHistory } from '../saga/history.ts';
-import { inFlight, insertOperation } from '../saga/operations.ts';
+import { inFlight } from '../saga/operations.ts';
+import { insertPlaced } from '../saga/places.ts';
 import type { InstanceRow, OperationRow } from '../saga/rows.ts';
+import type { Telling } from '../saga/tell.ts';
 import type { CommandCaller } from './accept.ts';
 import { allocateSlot, type FreeSlot } from './allocate.ts';
 import { recall, remember } from './idempotency.ts';
@@ -22,6 +24,8 @@ export interface Accepted {
   readonly instance: InstanceRow;
   /** In flight, or null when the instance already lives and nothing is under way. */
   readonly operation: OperationRow | null;
+  /** What this call has set going: their queues must be told after the commit. */
+  readonly tell: readonly Telling[];
 }
 
 interface AcceptDeps {
@@ -59,7 +63,7 @@ async function present(sql: Sql, input: CreateInput): Promise<Accepted | null> {
   );
   if (instance === undefined) return null;
   const operation = await inFlight(sql, instance.instance_id);
-  if (operation === null || operation.kind !== 'create') return { created: false, instance, operation: null };
+  if (operation === null || operation.kind !== 'create') return { created: false, instance, operation: null, tell: [] };
   const about = { instance_id: instance.instance_id, operation_id: operation.operation_id, retryAfterSeconds: 2 };
   if (operation.status === 'undoing') {
     throw new WarrenError('rolling_back', `the create of ${instance.instance_id} is being rolled back`, about);
@@ -71,7 +75,7 @@ async function present(sql: Sql, input: CreateInput): Promise<Accepted | null> {
       about,
     );
   }
-  return { created: false, instance, operation };
+  return { created: false, instance, operation, tell: [] };
 }
 
 async function bear(sql: Sql, deps: AcceptDeps, input: CreateInput, caller: Caller): Promise<Accepted> {
@@ -98,7 +102,7 @@ async function bear(sql: Sql, deps: AcceptDeps, input: CreateInput, caller: Call
     slot.pod_index,
     instanceId,
   ]);
-  const { operation } = await insertOperation(sql, deps.entropy, {
+  const { operation, tell } = await insertPlaced(sql, deps, {
     subject: instanceId,
     instance_id: instanceId,
     kind: 'create',
@@ -121,7 +125,7 @@ async function bear(sql: Sql, deps: AcceptDeps, input: CreateInput, caller: Call
     },
     operation_id: operation.operation_id,
   });
-  return { created: true, instance, operation };
+  return { created: true, instance, operation, tell };
 }
 
 async function placeUser(sql: Sql, userId: string): Promise<FreeSlot> {
@@ -158,5 +162,5 @@ async function repeat(sql: Sql, caller: CommandCaller): Promise<Accepted | null>
     known.operation_id,
   ]);
   if (instance === undefined) throw new Error(`instance ${known.instance_id} of a remembered request is gone`);
-  return { created: false, instance, operation: operation ?? null };
+  return { created: false, instance, operation: operation ?? null, tell: [] };
 }

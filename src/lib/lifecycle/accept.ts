@@ -6,8 +6,10 @@ import { WarrenError } from '../errors.ts';
 import type { Database, Sql } from '../ports.ts';
 import type { Caller, CommandResult } from '../saga/commands.ts';
 import { appendHistory } from '../saga/history.ts';
-import { inFlight, insertOperation, queueOperation } from '../saga/operations.ts';
+import { inFlight, queueOperation } from '../saga/operations.ts';
+import { insertPlaced } from '../saga/places.ts';
 import type { InstanceRow, OperationRow } from '../saga/rows.ts';
+import type { Telling } from '../saga/tell.ts';
 import { type Idempotency, recallCommand, rememberCommand } from './idempotency.ts';
 
 export interface AcceptDeps {
@@ -19,8 +21,8 @@ export interface AcceptDeps {
 export type CommandCaller = Caller & { readonly idempotency?: Idempotency };
 
 export interface Accepted extends CommandResult {
-  /** Inserted by this very call: its queue must be told. */
-  readonly fresh: boolean;
+  /** What this call has set going: their queues must be told after the commit. */
+  readonly tell: readonly Telling[];
 }
 
 /** A command on one instance: what it is called, where it may begin, and what accepting it writes. */
@@ -55,7 +57,7 @@ export function acceptCommand(
   return deps.db.tx(async (sql) => {
     const instance = await lockInstance(sql, instanceId);
     const repeated = await recallCommand(sql, caller);
-    if (repeated !== null) return { instance, operation: repeated, fresh: false };
+    if (repeated !== null) return { instance, operation: repeated, tell: [] };
     const accepted = await begin(sql, deps, instance, command, caller);
     await rememberCommand(sql, caller, accepted.operation, instanceId);
     return accepted;
@@ -74,10 +76,10 @@ export async function begin(
   if (present !== null) return besides(sql, deps, instance, present, command, caller);
   const refusal = command.refusal(instance);
   if (refusal !== null) throw refusal;
-  const { operation } = await insertOperation(sql, deps.entropy, newOperation(deps, instance, command, caller));
+  const { operation, tell } = await insertPlaced(sql, deps, newOperation(deps, instance, command, caller));
   const written = await write(sql, instance, command);
   await note(sql, instance, written, command, caller, operation);
-  return { instance: written, operation, fresh: true };
+  return { instance: written, operation, tell };
 }
 
 async function besides(
@@ -90,7 +92,7 @@ async function besides(
 ): Promise<Accepted> {
   const about = { instance_id: instance.instance_id, operation_id: present.operation_id, retryAfterSeconds: 2 };
   const same = present.kind === command.kind && isDeepStrictEqual(present.input, command.input);
-  if (same && present.status !== 'undoing') return { instance, operation: present, fresh: false };
+  if (same && present.status !== 'undoing') return { instance, operation: present, tell: [] };
   if (!command.queues) {
     if (present.status === 'undoing') {
       throw new WarrenError(
@@ -115,7 +117,7 @@ async function besides(
     [present.operation_id],
   );
   await note(sql, instance, instance, command, caller, queued);
-  return { instance, operation: queued, fresh: false };
+  return { instance, operation: queued, tell: [] };
 }
 
 const newOperation = (deps: AcceptDeps, instance: InstanceRow, command: Command, caller: Caller) => ({

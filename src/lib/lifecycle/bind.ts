@@ -2,12 +2,11 @@ import { bindFault } from '../domain/freshness.ts';
 import { ANNOTATION_USER, LABEL_INSTANCE, LABEL_OWNER, podName } from '../domain/names.ts';
 import { userIdLabel } from '../domain/user-id.ts';
 import type { OwnerMarks } from '../ports.ts';
-import { clearAbsence, noteAbsence } from '../saga/guard.ts';
-import { appendHistory } from '../saga/history.ts';
-import type { InstanceRow, OperationState, SlotRow } from '../saga/rows.ts';
+import { noteAbsence, seenAgain } from '../saga/guard.ts';
+import { type InstanceRow, type OperationState, podObservation, type SlotRow } from '../saga/rows.ts';
 import { done, fail, type Outcome, type Step, type StepContext } from '../saga/step.ts';
 import { claimFailure, judgeClaims, readClaims, terminatingClaim } from './claims.ts';
-import { holding, pinned, updateHeld } from './held.ts';
+import { heldChange, holding, pinned } from './held.ts';
 import { ensureToken, tokenSource } from './slot.ts';
 
 /** A pod that keeps being replaced between pin and Ready ends the operation. */
@@ -24,8 +23,10 @@ export const pin: Step = {
   waitsOn: (context) => ({ kind: 'Pod', name: podName(holding(context).slot) }),
   async run(context) {
     const { slot, instance } = holding(context);
-    const pod = await context.cluster.getPod(podName(slot));
     const on = { kind: 'Pod' as const, name: podName(slot) };
+    const observed = gatedAsObserved(context);
+    if (observed !== null) return pinTo(context, slot, observed);
+    const pod = await context.cluster.getPod(on.name);
     if (pod === null || pod.terminating) {
       const detail = pod === null ? `pod ${on.name} is not there` : `pod ${on.name} is going away`;
       return {
@@ -44,17 +45,27 @@ export const pin: Step = {
       const message = `pod ${on.name} (${pod.uid}) runs without a gate that this instance did not open`;
       return fail('pod_not_gated', message, { state: { suspicious: message } });
     }
-    return done({
-      detail: `pod ${pod.uid}`,
-      state: { pins: (context.operation.state.pins ?? 0) + 1 },
-      commit: async (sql) => {
-        await updateHeld(sql, slot, 'pod_uid = $4', [pod.uid]);
-        await clearAbsence(sql, { pod: [on.name] });
-        return undefined;
-      },
-    });
+    return pinTo(context, slot, pod.uid);
   },
 };
+
+const pinTo = (context: StepContext, slot: SlotRow, uid: string): Outcome =>
+  done({
+    detail: `pod ${uid}`,
+    state: { pins: (context.operation.state.pins ?? 0) + 1 },
+    change: heldChange(slot, 'pod_uid = $4', [uid]),
+    ...seenAgain(context, { pod: [podName(slot)] }),
+  });
+
+/**
+ * uid of the slot's pod where the last word of it is that it waits behind its gate: no look is needed then, for bind's
+ * PATCH tests uid and gate. Only the first pin trusts it; one that comes back looks.
+ */
+function gatedAsObserved({ observed, operation }: StepContext): string | null {
+  const pod = podObservation(observed);
+  if (pod === null || pod.deleted || (operation.state.pins ?? 0) > 0) return null;
+  return pod.condensed.gated && !pod.condensed.terminating ? pod.uid : null;
+}
 
 /** Opens the gate of the pinned pod: the only place that does (invariant 2). */
 export const bind: Step = {
@@ -99,40 +110,34 @@ async function afterRefusal(context: StepContext, instance: InstanceRow, slot: S
 }
 
 function bound(context: StepContext, instance: InstanceRow, slot: SlotRow, uid: string): Outcome {
+  const { desired_state } = instance;
+  const observed_state = desired_state === 'active' ? 'starting' : instance.observed_state;
   return done({
     detail: `gate of pod ${uid} open`,
-    commit: async (sql) => {
-      const rows = await sql.query<{ observed_state: string }>(
-        `update instance_registry
-            set observed_state = case desired_state when 'active' then 'starting' else observed_state end,
-                observed_reason = case desired_state when 'active' then null else observed_reason end,
-                pod_uid = $2, pod_ip = null, bound_at = clock_now(),
-                revision = revision + 1, updated_at = clock_now()
-          where instance_id = $1
-            and (desired_state = 'active' and observed_state in ('pending', 'starting', 'failed')
-                 or desired_state = 'staged' and observed_state = 'restoring'
-                 or desired_state = 'retired' and observed_state <> 'retired')
-          returning observed_state`,
-        [instance.instance_id, uid],
-      );
-      if (rows.length === 0) throw new Error(`instance ${instance.instance_id} is no longer being started`);
-      await clearAbsence(sql, { claim: (slot.volumes ?? []).map(({ name }) => name) });
-      await appendHistory(sql, {
+    change: {
+      text: `
+        update instance_registry
+           set observed_state = $4, observed_reason = case desired_state when 'active' then null else observed_reason end,
+               pod_uid = $2, pod_ip = null, bound_at = clock_now(),
+               revision = revision + 1, updated_at = clock_now()
+         where instance_id = $1 and desired_state = $3
+           and (desired_state = 'active' and observed_state in ('pending', 'starting', 'failed')
+                or desired_state = 'staged' and observed_state = 'restoring'
+                or desired_state = 'retired' and observed_state <> 'retired')
+         returning instance_id`,
+      values: [instance.instance_id, uid, desired_state, observed_state],
+      otherwise: `instance ${instance.instance_id} is no longer being started`,
+      history: {
         subject: instance.instance_id,
         actor: context.operation.actor,
         role: 'system',
         action: 'bound',
-        before: { desired_state: instance.desired_state, observed_state: instance.observed_state },
-        after: {
-          desired_state: instance.desired_state,
-          observed_state: rows[0]?.observed_state,
-          slot: `${slot.shard_id}/${slot.pod_index}`,
-          pod_uid: uid,
-        },
+        before: { desired_state, observed_state: instance.observed_state },
+        after: { desired_state, observed_state, slot: `${slot.shard_id}/${slot.pod_index}`, pod_uid: uid },
         operation_id: context.operation.operation_id,
-      });
-      return undefined;
+      },
     },
+    ...seenAgain(context, { claim: (slot.volumes ?? []).map(({ name }) => name) }),
   });
 }
 

@@ -1,5 +1,5 @@
 import type { InstanceRow, RecordedVolume, SlotRow } from '../saga/rows.ts';
-import type { StepContext } from '../saga/step.ts';
+import type { Change, StepContext } from '../saga/step.ts';
 
 /** The slot that the operation's instance holds, and the volumes recorded for it. @throws Error when it holds none (any more). */
 export function holding(context: StepContext): {
@@ -20,16 +20,11 @@ export function pinned(slot: SlotRow): string {
   return slot.pod_uid;
 }
 
-/** Updates the held slot, testing that it is still held by the same instance. */
-export async function updateHeld(
-  sql: StepContext['sql'],
-  slot: SlotRow,
-  set: string,
-  values: readonly unknown[],
-): Promise<void> {
-  const rows = await sql.query(
-    `update slot set ${set} where shard_id = $1 and pod_index = $2 and state = 'held' and instance_id = $3 returning pod_index`,
-    [slot.shard_id, slot.pod_index, slot.instance_id, ...values],
-  );
-  if (rows.length === 0) throw new Error(`slot ${slot.shard_id}/${slot.pod_index} is no longer held`);
-}
+/** Changes the held slot, testing that it is still held by the same instance; `set` numbers its values from $4. */
+export const heldChange = (slot: SlotRow, set: string, values: readonly unknown[]): Change => ({
+  text: `
+    update slot set ${set}
+     where shard_id = $1 and pod_index = $2 and state = 'held' and instance_id = $3 returning pod_index`,
+  values: [slot.shard_id, slot.pod_index, slot.instance_id, ...values],
+  otherwise: `slot ${slot.shard_id}/${slot.pod_index} is no longer held`,
+});

@@ -102,15 +102,13 @@ async function lookLive(
   return pod.ready && !pod.terminating ? isReady(context, pod.pod_ip, ' (asked)') : wait;
 }
 
-function isReady(context: StepContext, podIp: string | null, how: string): Outcome {
+function isReady({ operation }: StepContext, podIp: string | null, how: string): Outcome {
   return done({
     detail: `Ready at ${podIp ?? 'no address'}${how}`,
-    commit: async (sql) => {
-      await sql.query('update instance_registry set pod_ip = $2 where instance_id = $1', [
-        context.operation.instance_id,
-        podIp,
-      ]);
-      return undefined;
+    change: {
+      text: 'update instance_registry set pod_ip = $2 where instance_id = $1 returning instance_id',
+      values: [operation.instance_id, podIp],
+      otherwise: `instance ${operation.instance_id} is not in the registry`,
     },
   });
 }

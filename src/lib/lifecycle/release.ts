@@ -31,14 +31,14 @@ export function releaseSlot(deps: AcceptDeps, release: Release, caller: CommandC
     const slot = await lockSlot(sql, release);
     if (slot.instance_id !== (instance?.instance_id ?? null)) throw refused(slot, 'it changed meanwhile: ask again');
     const repeated = await recallCommand(sql, caller);
-    if (repeated !== null) return { instance, operation: repeated, fresh: false };
+    if (repeated !== null) return { instance, operation: repeated, tell: [] };
     if (slot.state !== 'quarantined')
       throw refused(slot, `it is ${slot.state}, and only a quarantined slot is released`);
     if (instance !== null) await judgeOwner(sql, slot, instance);
     if (slot.adopted_at !== null && release.waive === null) await judgeSnapshot(sql, slot, instance);
     const operation = await drain(sql, deps, slot, release, caller);
     await remember(sql, caller, { operation_id: operation.operation_id, instance_id: slotSubject(slot) });
-    return { instance, operation, fresh: true };
+    return { instance, operation, tell: [operation] };
   });
 }
 

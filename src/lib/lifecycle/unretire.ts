@@ -14,7 +14,7 @@ export async function acceptUnretire(deps: AcceptDeps, instanceId: string, calle
     return await deps.db.tx(async (sql) => {
       const instance = await lockInstance(sql, instanceId);
       const repeated = await recallCommand(sql, caller);
-      if (repeated !== null) return { instance, operation: repeated, fresh: false };
+      if (repeated !== null) return { instance, operation: repeated, tell: [] };
       const refuse = (why: string) =>
         new WarrenError('not_unretirable', `${instanceId} cannot be brought back: ${why}`, { instance_id: instanceId });
       if (instance.observed_state !== 'retired') throw refuse(`it is ${instance.observed_state}, not retired`);

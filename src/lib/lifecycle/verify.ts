@@ -7,7 +7,7 @@ import type { InstanceRow, RecordedVolume, SlotRow } from '../saga/rows.ts';
 import { done, fail, type Outcome, type Step, type StepContext } from '../saga/step.ts';
 import { repin } from './bind.ts';
 import { claimFailure, judgeClaims, readClaims } from './claims.ts';
-import { holding, pinned, updateHeld } from './held.ts';
+import { heldChange, holding, pinned } from './held.ts';
 import { tokenSource } from './slot.ts';
 
 /** Invariant 2: a pod that mounted an older Secret is deleted and bound again, so often at most. */
@@ -40,10 +40,7 @@ export const verify: Step = {
     const recorded = volumes.map((volume) => withVolume(volume, claims.get(volume.name)?.volume_name ?? null));
     return done({
       detail: `assistant ${answer.version}`,
-      commit: async (sql) => {
-        await updateHeld(sql, slot, 'volumes = $4', [JSON.stringify(recorded)]);
-        return undefined;
-      },
+      change: heldChange(slot, 'volumes = $4', [JSON.stringify(recorded)]),
     });
   },
 };

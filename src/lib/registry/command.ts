@@ -3,7 +3,7 @@ import type { CommandShape } from '../api/schemas.ts';
 import { instanceShape, isInFlight } from '../api/shapes.ts';
 import type { Database, QueuePort } from '../ports.ts';
 import type { InstanceRow, OperationRow } from '../saga/rows.ts';
-import { tell } from '../saga/tell.ts';
+import { type Telling, tell } from '../saga/tell.ts';
 import { type EtaDeps, withSteps } from './operations.ts';
 
 interface CommandResult {
@@ -27,8 +27,11 @@ interface AnswerDeps extends EtaDeps {
   onLost(error: unknown, operationIds: readonly string[]): void;
 }
 
-/** Tells the queue of a command that was just accepted, and answers 202 with what carries it out. */
-export async function commandAnswer(deps: AnswerDeps, accepted: CommandResult & { fresh: boolean }): Promise<Answer> {
-  if (accepted.fresh && accepted.operation !== null) await tell(deps, [accepted.operation]);
+/** Tells the queues of what a command has set going, and answers 202 with what carries it out. */
+export async function commandAnswer(
+  deps: AnswerDeps,
+  accepted: CommandResult & { tell: readonly Telling[] },
+): Promise<Answer> {
+  await tell(deps, accepted.tell);
   return { status: 202, body: await commandShape(deps, accepted) };
 }

@@ -16,8 +16,10 @@ interface Admitted extends Pick<OperationRow, 'operation_id' | 'kind' | 'priorit
  * caller's own operation; the rows written here have no place, and who holds such a row never waits for this lock.
  */
 export async function admit(sql: Sql, place: Place, limits: PlaceLimits): Promise<readonly Telling[]> {
-  await sql.query('select 1 from place where name = $1 for update', [place]);
-  const admitted = await sql.query<Admitted>(ADMIT, [place, limits[place]]);
+  const [, admitted] = await Promise.all([
+    sql.query('select 1 from place where name = $1 for update', [place]),
+    sql.query<Admitted>(ADMIT, [place, limits[place]]),
+  ]);
   const told = admitted.filter(({ waited }) => waited);
   if (told.length > 0) {
     await sql.query(

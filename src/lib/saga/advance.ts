@@ -1,9 +1,10 @@
 import type { Limits } from '../config.ts';
 import type { Sql } from '../ports.ts';
-import type { NextRow, StepCommit } from './commit.ts';
+import type { StepCommit } from './commit.ts';
 import { appendHistory } from './history.ts';
 import type { OperationError, OperationRow } from './rows.ts';
-import type { CommitEffect, Outcome, Saga, StepContext } from './step.ts';
+import type { Change, CommitEffect, Outcome, Saga, StepContext } from './step.ts';
+import type { NextRow } from './write.ts';
 
 type Ending = Extract<Outcome, { kind: 'done' | 'fail' }>;
 
@@ -44,7 +45,8 @@ export function advance(input: AdvanceInput): StepCommit {
     outcome: outcome.back === undefined ? 'done' : `back to ${outcome.back}`,
     detail: outcome.detail ?? null,
     error: null,
-    change: bind(outcome, context),
+    commit: bind(outcome, context),
+    change: changeOf(outcome),
     starts: next === undefined ? null : 'do',
     next: {
       status: next === undefined ? 'succeeded' : 'running',
@@ -99,7 +101,8 @@ function goBack(
     outcome: failed ? 'failed' : 'undone',
     detail: outcome.kind === 'done' ? (outcome.detail ?? null) : null,
     error: failed ? outcome.error : null,
-    change: async (sql) => join(await bind(outcome, context)?.(sql), await undone?.(sql, settled)),
+    commit: async (sql) => join(await bind(outcome, context)?.(sql), await undone?.(sql, settled)),
+    change: changeOf(outcome),
     starts: next === undefined ? null : 'undo',
     next: {
       status: next === undefined ? (cancelled ? 'cancelled' : 'rolled_back') : 'undoing',
@@ -121,7 +124,8 @@ function park(input: AdvanceInput, outcome: Extract<Ending, { kind: 'fail' }>): 
     outcome: 'parked',
     detail: null,
     error: outcome.error,
-    change: async (sql) => {
+    change: null,
+    commit: async (sql) => {
       const effect = join(await bind(outcome, context)?.(sql), await saga?.parked?.(sql, context, outcome.error));
       await appendHistory(sql, {
         subject: operation.instance_id ?? operation.subject,
@@ -194,6 +198,8 @@ export function afterRetry(
 function bind({ commit }: Ending, context: StepContext): ((sql: Sql) => Promise<CommitEffect | undefined>) | null {
   return commit === undefined ? null : (sql) => commit(sql, context);
 }
+
+const changeOf = (outcome: Ending): Change | null => (outcome.kind === 'done' ? (outcome.change ?? null) : null);
 
 function join(one: CommitEffect | undefined, two: CommitEffect | undefined): CommitEffect {
   return { tell: [...(one?.tell ?? []), ...(two?.tell ?? [])] };

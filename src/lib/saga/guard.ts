@@ -1,5 +1,6 @@
 import type { Database, Sql } from '../ports.ts';
 import { appendHistory } from './history.ts';
+import type { Commit, StepContext } from './step.ts';
 
 /** Kinds of things whose absence is counted (invariant 13). */
 export type AbsenceKind = 'pod' | 'claim' | 'discovery';
@@ -41,6 +42,20 @@ export async function noteAbsence(sql: Sql, kind: AbsenceKind, name: string): Pr
     },
   });
 }
+
+/** The commit of a step that saw things which may be noted as absent; none when nothing is, as nearly always. */
+export const seenAgain = (
+  { absences }: Pick<StepContext, 'absences'>,
+  seen: Parameters<typeof clearAbsence>[1],
+): { readonly commit?: Commit } =>
+  absences
+    ? {
+        commit: async (sql) => {
+          await clearAbsence(sql, seen);
+          return undefined;
+        },
+      }
+    : {};
 
 /** Seen again, or repaired. The last one closes the guard's episode. */
 export async function clearAbsence(

@@ -1,12 +1,29 @@
+import type { Entropy } from '../domain/ids.ts';
 import { type PlaceLimits, placeKey } from '../domain/places.ts';
-import type { Database } from '../ports.ts';
+import type { Database, Sql } from '../ports.ts';
 import { admit } from './admit.ts';
-import { LostLease, writeOperation } from './commit.ts';
+import { insertOperation, type NewOperation } from './operations.ts';
 import type { OperationRow } from './rows.ts';
 import type { Telling } from './tell.ts';
+import { LostLease, writeOperation } from './write.ts';
 
 /** Nobody looks again by the clock: whoever gives a place back admits the next, and the sweep stands behind it. */
 const UNTIL_ADMITTED_MS = 365 * 86_400_000;
+
+/**
+ * Inserts an operation in the transaction that accepts it, and gives it its place at once when it is next in order and
+ * one is free: its first run then need not ask. Returns who must be told: itself, and who was admitted with it.
+ */
+export async function insertPlaced(
+  sql: Sql,
+  { entropy, limits }: { readonly entropy: Entropy; readonly limits: { readonly places: PlaceLimits } },
+  operation: NewOperation,
+): Promise<{ operation: OperationRow; tell: readonly Telling[] }> {
+  const { inserted, operation: row } = await insertOperation(sql, entropy, operation);
+  if (!inserted) return { operation: row, tell: [] };
+  const admitted = row.place === null ? [] : await admit(sql, row.place, limits.places);
+  return { operation: row, tell: [row, ...admitted] };
+}
 
 /** Whether an operation must be given a place before it may run a step. What only goes back needs none. */
 export const wantsPlace = (operation: OperationRow): boolean =>

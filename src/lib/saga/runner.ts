@@ -6,7 +6,7 @@ import type { MasterKeys } from '../domain/token.ts';
 import { OutsideError } from '../errors.ts';
 import type { AssistantPort, ClusterPort, Database, DiscoveryPort, ObjectStorePort, QueuePort } from '../ports.ts';
 import { advance, afterLook, afterRetry, isPastReturn } from './advance.ts';
-import { commitStep, LostLease, Refused, writeOperation } from './commit.ts';
+import { commitStep, Refused } from './commit.ts';
 import { loadObservation, loadSubject } from './context.ts';
 import { GUARD_LOOK_MS, guardHeld, guardsHolding } from './guard.ts';
 import { stepsStarted, takeLease } from './lease.ts';
@@ -17,6 +17,7 @@ import type { OperationRow } from './rows.ts';
 import { done, fail, type Outcome, type Saga, type Step, type StepContext } from './step.ts';
 import { type Telling, tell } from './tell.ts';
 import { commitWait } from './wait.ts';
+import { LostLease, writeOperation } from './write.ts';
 
 export interface RunnerDeps {
   readonly db: Database;

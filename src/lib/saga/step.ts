@@ -4,6 +4,7 @@ import type { Observation, WaitFor } from '../domain/observation.ts';
 import type { OperationKind } from '../domain/states.ts';
 import type { MasterKeys } from '../domain/token.ts';
 import type { AssistantPort, ClusterPort, Database, DiscoveryPort, ObjectStorePort, Sql } from '../ports.ts';
+import type { HistoryEntry } from './history.ts';
 import type { NewOperation } from './operations.ts';
 import type {
   InstanceRow,
@@ -24,6 +25,8 @@ export interface StepContext {
   readonly shard: ShardRow | null;
   /** The observation that the step said it waits on, read before the step ran. */
   readonly observed: ObservationRow | null;
+  /** Whether anything at all is noted as absent (saga/guard.ts), which this step may be about to see again. */
+  readonly absences: boolean;
   /** PostgreSQL's clock when the context was read. */
   readonly now: Date;
   readonly sql: Sql;
@@ -58,10 +61,22 @@ export interface CommitEffect {
   readonly follow?: NewOperation;
 }
 
+/** A change of the registry that is one statement, committed with the step in one round trip. */
+export interface Change {
+  /** An `update … returning`, whose values are numbered from $1; it tests what it relies on. */
+  readonly text: string;
+  readonly values: readonly unknown[];
+  /** What is wrong when it changes no row. */
+  readonly otherwise: string;
+  readonly history?: HistoryEntry;
+}
+
 export type Outcome =
   | {
       readonly kind: 'done';
       readonly detail?: string;
+      /** Instead of `commit`, or before it. */
+      readonly change?: Change;
       readonly commit?: Commit;
       readonly state?: OperationState;
       /** Name of an earlier step to go on with instead of the next one. */

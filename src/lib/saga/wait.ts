@@ -1,9 +1,9 @@
 import { waitKey } from '../domain/observation.ts';
 import type { Database, Sql } from '../ports.ts';
-import { type NextRow, writeOperation, writeWait } from './commit.ts';
 import type { OperationRow } from './rows.ts';
 import type { Outcome, StepContext } from './step.ts';
 import type { Telling } from './tell.ts';
+import { type NextRow, writeOperation, writeWait } from './write.ts';
 
 type Wait = Extract<Outcome, { kind: 'wait' }>;
 

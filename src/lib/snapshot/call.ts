@@ -1,7 +1,7 @@
 import type { Entropy } from '../domain/ids.ts';
 import type { AssistantPort, AssistantTarget, Database, ObjectStorePort, Sql } from '../ports.ts';
-import { LostLease } from '../saga/commit.ts';
 import type { OperationRow } from '../saga/rows.ts';
+import { LostLease } from '../saga/write.ts';
 
 /**
  * What a call of this room came to. Each call is one step of a saga, bounded by the time left, and commits how far it

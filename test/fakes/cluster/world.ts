@@ -26,6 +26,7 @@ export type JournalEntry =
       readonly pod: string;
       readonly uid: string;
       readonly by: string;
+      readonly gated: boolean;
       readonly claims: readonly FakeClaim[];
     }
   | { readonly what: 'claim-deleted'; readonly claim: FakeClaim; readonly by: string }
@@ -200,6 +201,7 @@ export class FakeWorld {
       pod: pod.name,
       uid: pod.uid,
       by,
+      gated: pod.gated,
       claims: this.claimsOf(pod).map((claim) => ({ ...claim, labels: { ...claim.labels } })),
     });
     if (pod.node === null) {

@@ -43,6 +43,8 @@ export function createDatabase(options: PostgresOptions): Database {
     allowExitOnIdle: true,
     query_timeout: options.queryTimeoutMs ?? QUERY_TIMEOUT_MS,
     keepAlive: true,
+    // Statements that do not wait for one another share a round trip: `begin` and the first of a transaction.
+    pipeline: true,
   });
   const rows = options.prepare === true ? preparedRows() : plainRows;
   // Without a listener an idle connection that breaks ends the process.
@@ -73,8 +75,11 @@ export function createDatabase(options: PostgresOptions): Database {
     const onError = () => {};
     client.on('error', onError);
     try {
-      await client.query(beginText(options.now));
+      const begun = client.query(beginText(options.now));
+      // It fails only with its connection, and then all that follows fails too: looked at where that is told.
+      begun.catch(() => {});
       const result = await work({ query: (text, values) => rows(client, text, values) });
+      await begun;
       await client.query('commit');
       return result;
     } catch (error) {
