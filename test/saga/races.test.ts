@@ -4,7 +4,7 @@ import { storeObservations } from '../../src/lib/observe/index.ts';
 import { clearAbsence } from '../../src/lib/saga/guard.ts';
 import { takeLease } from '../../src/lib/saga/lease.ts';
 import { insertOperation } from '../../src/lib/saga/operations.ts';
-import { takePlace } from '../../src/lib/saga/places.ts';
+import { insertPlaced, takePlace } from '../../src/lib/saga/places.ts';
 import type { OperationRow } from '../../src/lib/saga/rows.ts';
 import { LostLease, writeOperation, writeWait } from '../../src/lib/saga/write.ts';
 import { podSeen } from '../forwarder/support.ts';
@@ -38,6 +38,15 @@ async function taken(): Promise<OperationRow> {
 async function forget(): Promise<void> {
   await test.db.query('delete from operation_step');
   await test.db.query('delete from operation');
+}
+
+async function deadlocks(): Promise<number> {
+  // PostgreSQL's counts come a second late.
+  await new Promise((done) => setTimeout(done, 1_200));
+  const [row] = await test.db.query<{ deadlocks: number }>(
+    'select deadlocks from pg_stat_database where datname = current_database()',
+  );
+  return row?.deadlocks ?? -1;
 }
 
 it('a wait and an observation never miss one another', async () => {
@@ -112,12 +121,27 @@ it('handlers that see new objects at the same time do not wait for one another i
       ),
     );
   }
-  // PostgreSQL's counts come a second late.
-  await new Promise((done) => setTimeout(done, 1_200));
-  const [row] = await test.db.query<{ deadlocks: number }>(
-    'select deadlocks from pg_stat_database where datname = current_database()',
-  );
-  expect(row?.deadlocks).toBe(0);
+  expect(await deadlocks()).toBe(0);
+});
+
+it('commands that are accepted at the same time take their places one after another, not from one another', async () => {
+  const places = { create: 3, restore: 1_000, backup: 1, recycle: 1 };
+  let subjects = 0;
+  const accept = () => {
+    subjects += 1;
+    const restore = { subject: `inst_${subjects}`, instance_id: null, kind: 'restore' as const, step: 'volumes' };
+    return test.db.tx((sql) =>
+      insertPlaced(
+        sql,
+        { entropy: systemEntropy, limits: { places } },
+        { ...restore, actor: 't', deadline_seconds: 600 },
+      ),
+    );
+  };
+  for (let round = 0; round < 20; round += 1) await Promise.all(Array.from({ length: 6 }, accept));
+  const [row] = await test.db.query<{ placed: number }>('select count(placed_at) as placed from operation');
+  expect(row?.placed).toBe(120);
+  expect(await deadlocks()).toBe(0);
 });
 
 it('a wake or a cancel that was noted while its runner came to queue is heard at once, not when a place is free', async () => {

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { log } from '../log.ts';
 import type { EventPort } from '../ports.ts';
 import { publishOperation } from '../saga/publish.ts';
-import { type RunnerDeps, runOperation } from '../saga/runner.ts';
+import { type RunEnd, type RunnerDeps, runOperation } from '../saga/runner.ts';
 
 const Message = z.object({ operation_id: z.uuid() });
 
@@ -25,7 +25,7 @@ export function queueFunction(
       try {
         const { operation_id } = Message.parse(JSON.parse(body));
         const end = await runOperation(deps, operation_id, ends - Date.now());
-        if (end !== 'not_taken') await publish(deps, operation_id);
+        if (hasEnded(end)) await publish(deps, operation_id);
       } catch (error) {
         log.error('an operation could not be run; its message comes again', { messageId, body, error });
         failed.push(messageId);
@@ -34,6 +34,10 @@ export function queueFunction(
     return { batchItemFailures: failed.map((itemIdentifier) => ({ itemIdentifier })) };
   };
 }
+
+/** One that only waits goes on in a moment, and its events go out with those of its end; the sweep is the latest. */
+const hasEnded = (end: RunEnd): boolean =>
+  end === 'succeeded' || end === 'rolled_back' || end === 'cancelled' || end === 'parked';
 
 /** At once, for whoever listens; what fails here the sweep sends. */
 async function publish(deps: RunnerDeps & { readonly events: EventPort }, operationId: string): Promise<void> {

@@ -5,7 +5,7 @@ import type { OwnerMarks } from '../ports.ts';
 import { noteAbsence, seenAgain } from '../saga/guard.ts';
 import { type InstanceRow, type OperationState, podObservation, type SlotRow } from '../saga/rows.ts';
 import { done, fail, type Outcome, type Step, type StepContext } from '../saga/step.ts';
-import { claimFailure, judgeClaims, readClaims, terminatingClaim } from './claims.ts';
+import { claimFailure, claimsJustRead, judgeClaims, terminatingClaim } from './claims.ts';
 import { heldChange, holding, pinned } from './held.ts';
 import { ensureToken, tokenSource } from './slot.ts';
 
@@ -76,7 +76,7 @@ export const bind: Step = {
     const uid = pinned(slot);
     await ensureToken(context, slot, tokenSource(slot));
     const owner = ownerMarks(instance);
-    const claims = await readClaims(context, slot);
+    const claims = await claimsJustRead(context, slot);
     const fault = judgeClaims(volumes, claims, (claim, recorded) =>
       bindFault(claim, recorded, instance.instance_id, slot.adopted_at !== null),
     );

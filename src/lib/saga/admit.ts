@@ -12,12 +12,13 @@ interface Admitted extends Pick<OperationRow, 'operation_id' | 'kind' | 'priorit
  * Fills the free places with those that are next in order (interactive before bulk, then first come first served), and
  * returns who must be told. Bulk leaves a place free for each wake under way, whatever it is that it wants a place of:
  * they share the registry, the cluster and its disks. Those who have not run yet count as well: their message may be
- * late, their turn is not. The lock on the place's row makes admissions one after another. Lock order: after the
- * caller's own operation; the rows written here have no place, and who holds such a row never waits for this lock.
+ * late, their turn is not. The lock on the place's row makes admissions one after another, beside the inserts of
+ * operations that refer to it. Lock order: after the caller's own operation; the rows written here have no place, and
+ * who holds such a row never waits for this lock.
  */
 export async function admit(sql: Sql, place: Place, limits: PlaceLimits): Promise<readonly Telling[]> {
   const [, admitted] = await Promise.all([
-    sql.query('select 1 from place where name = $1 for update', [place]),
+    sql.query('select 1 from place where name = $1 for no key update', [place]),
     sql.query<Admitted>(ADMIT, [place, limits[place]]),
   ]);
   const told = admitted.filter(({ waited }) => waited);

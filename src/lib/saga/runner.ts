@@ -64,10 +64,11 @@ export async function runOperation(deps: RunnerDeps, operationId: string, budget
   const taken = await takeLease(deps.db, operationId, deps.limits);
   if (taken === null) return 'not_taken';
   let operation = taken;
+  const read = {};
   try {
     for (;;) {
       const left = Math.min(budgetMs, deps.limits.lease_seconds * 1000) - (deps.entropy.now() - started);
-      const turn = await takeTurn(deps, operation, left);
+      const turn = await takeTurn(deps, operation, left, read);
       operation = turn.operation;
       await tell(deps, turn.tell);
       if (!turn.goOn) {
@@ -92,11 +93,16 @@ interface Turn {
   readonly goOn: boolean;
 }
 
-async function takeTurn(deps: RunnerDeps, operation: OperationRow, leftMs: number): Promise<Turn> {
+async function takeTurn(
+  deps: RunnerDeps,
+  operation: OperationRow,
+  leftMs: number,
+  read: StepContext['read'],
+): Promise<Turn> {
   const saga = deps.sagas.get(operation.kind);
   const step = saga?.steps.find(({ name }) => name === operation.step);
   const undoing = operation.status === 'undoing';
-  const context = await contextOf(deps, operation, step, leftMs);
+  const context = await contextOf(deps, operation, step, leftMs, read);
   if (saga === undefined || step === undefined) {
     const message = `this release knows no step ${operation.kind}.${operation.step}: redrive it under one that does`;
     return commitOutcome(deps, saga, context, fail('unknown_step', message), 'park');
@@ -134,6 +140,7 @@ async function contextOf(
   operation: OperationRow,
   step: Step | undefined,
   leftMs: number,
+  read: StepContext['read'],
 ): Promise<StepContext> {
   const until = deps.entropy.now() + leftMs;
   const { pod, ...loaded } = await loadSubject(deps.db, operation);
@@ -141,6 +148,7 @@ async function contextOf(
     ...loaded,
     operation,
     observed: null,
+    read,
     sql: deps.db,
     db: deps.db,
     store: deps.store,
