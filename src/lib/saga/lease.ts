@@ -28,7 +28,7 @@ const TAKE = `
        set status = case status when 'undoing' then 'undoing' else 'running' end,
            fence = fence + 1, attempt = attempt + 1,
            deadline_at = greatest(deadline_at + make_interval(secs => ${LOST_MS} / 1000.0),
-                                  case fence when 0 then clock_now() + (deadline_at - created_at) end),
+                                  case fence when 0 then clock_now() + (deadline_at - due_at) end),
            outage_ms = outage_ms + ${LOST_MS},
            lease_until = clock_now() + make_interval(secs => $2)
      where operation_id = $1 and status in ('pending', 'running', 'waiting', 'undoing')
