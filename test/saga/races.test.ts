@@ -4,7 +4,7 @@ import { storeObservations } from '../../src/lib/observe/index.ts';
 import { clearAbsence } from '../../src/lib/saga/guard.ts';
 import { takeLease } from '../../src/lib/saga/lease.ts';
 import { insertOperation } from '../../src/lib/saga/operations.ts';
-import { insertPlaced, takePlace } from '../../src/lib/saga/places.ts';
+import { placeAccepted, takePlace } from '../../src/lib/saga/places.ts';
 import type { OperationRow } from '../../src/lib/saga/rows.ts';
 import { LostLease, writeOperation, writeWait } from '../../src/lib/saga/write.ts';
 import { podSeen } from '../forwarder/support.ts';
@@ -127,16 +127,13 @@ it('handlers that see new objects at the same time do not wait for one another i
 it('commands that are accepted at the same time take their places one after another, not from one another', async () => {
   const places = { create: 3, restore: 1_000, backup: 1, recycle: 1 };
   let subjects = 0;
-  const accept = () => {
+  const accept = async () => {
     subjects += 1;
     const restore = { subject: `inst_${subjects}`, instance_id: null, kind: 'restore' as const, step: 'volumes' };
-    return test.db.tx((sql) =>
-      insertPlaced(
-        sql,
-        { entropy: systemEntropy, limits: { places } },
-        { ...restore, actor: 't', deadline_seconds: 600 },
-      ),
+    const { operation } = await test.db.tx((sql) =>
+      insertOperation(sql, systemEntropy, { ...restore, actor: 't', deadline_seconds: 600 }),
     );
+    await placeAccepted({ db: test.db, limits: { places } }, { operation, tell: [operation] });
   };
   for (let round = 0; round < 20; round += 1) await Promise.all(Array.from({ length: 6 }, accept));
   const [row] = await test.db.query<{ placed: number }>('select count(placed_at) as placed from operation');

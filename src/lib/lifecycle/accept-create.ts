@@ -6,8 +6,8 @@ import { WarrenError } from '../errors.ts';
 import type { Database, Sql } from '../ports.ts';
 import type { Caller } from '../saga/commands.ts';
 import { appendHistory } from '../saga/history.ts';
-import { inFlight } from '../saga/operations.ts';
-import { insertPlaced } from '../saga/places.ts';
+import { inFlight, insertOperation } from '../saga/operations.ts';
+import { placeAccepted } from '../saga/places.ts';
 import type { InstanceRow, OperationRow } from '../saga/rows.ts';
 import type { Telling } from '../saga/tell.ts';
 import type { CommandCaller } from './accept.ts';
@@ -40,8 +40,8 @@ interface AcceptDeps {
  * for the same user it returns what is there. Nothing outside is touched, and the queue is told by the caller afterwards.
  * @throws WarrenError capacity_exhausted, operation_in_flight, rolling_back, idempotency_key_reused.
  */
-export function acceptCreate(deps: AcceptDeps, input: CreateInput, caller: CommandCaller): Promise<Accepted> {
-  return deps.db.tx(async (sql) => {
+export async function acceptCreate(deps: AcceptDeps, input: CreateInput, caller: CommandCaller): Promise<Accepted> {
+  const accepted = await deps.db.tx(async (sql) => {
     // Two requests for one user take turns here; the unique index stays the authority.
     await sql.query(`select pg_advisory_xact_lock(hashtextextended('user:' || $1, 0))`, [input.user_id]);
     const repeated = await repeat(sql, caller);
@@ -53,6 +53,7 @@ export function acceptCreate(deps: AcceptDeps, input: CreateInput, caller: Comma
     });
     return accepted;
   });
+  return placeAccepted(deps, accepted);
 }
 
 /** The user's live instance, when there is one. */
@@ -102,7 +103,7 @@ async function bear(sql: Sql, deps: AcceptDeps, input: CreateInput, caller: Call
     slot.pod_index,
     instanceId,
   ]);
-  const { operation, tell } = await insertPlaced(sql, deps, {
+  const { operation } = await insertOperation(sql, deps.entropy, {
     subject: instanceId,
     instance_id: instanceId,
     kind: 'create',
@@ -125,7 +126,7 @@ async function bear(sql: Sql, deps: AcceptDeps, input: CreateInput, caller: Call
     },
     operation_id: operation.operation_id,
   });
-  return { created: true, instance, operation, tell };
+  return { created: true, instance, operation, tell: [operation] };
 }
 
 async function placeUser(sql: Sql, userId: string): Promise<FreeSlot> {

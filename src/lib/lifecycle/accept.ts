@@ -6,8 +6,8 @@ import { WarrenError } from '../errors.ts';
 import type { Database, Sql } from '../ports.ts';
 import type { Caller, CommandResult } from '../saga/commands.ts';
 import { appendHistory } from '../saga/history.ts';
-import { inFlight, queueOperation } from '../saga/operations.ts';
-import { insertPlaced } from '../saga/places.ts';
+import { inFlight, insertOperation, queueOperation } from '../saga/operations.ts';
+import { placeAccepted } from '../saga/places.ts';
 import type { InstanceRow, OperationRow } from '../saga/rows.ts';
 import type { Telling } from '../saga/tell.ts';
 import { type Idempotency, recallCommand, rememberCommand } from './idempotency.ts';
@@ -48,13 +48,13 @@ export interface Command {
  * operation; anything else in flight refuses it, or is asked to cancel when the command queues.
  * @throws WarrenError instance_not_found, operation_in_flight, rolling_back, idempotency_key_reused, and the command's refusal.
  */
-export function acceptCommand(
+export async function acceptCommand(
   deps: AcceptDeps,
   instanceId: string,
   command: Command,
   caller: CommandCaller,
 ): Promise<Accepted> {
-  return deps.db.tx(async (sql) => {
+  const accepted = await deps.db.tx(async (sql) => {
     const instance = await lockInstance(sql, instanceId);
     const repeated = await recallCommand(sql, caller);
     if (repeated !== null) return { instance, operation: repeated, tell: [] };
@@ -62,6 +62,7 @@ export function acceptCommand(
     await rememberCommand(sql, caller, accepted.operation, instanceId);
     return accepted;
   });
+  return placeAccepted(deps, accepted);
 }
 
 /** In the caller's transaction, which holds the instance's lock. */
@@ -76,10 +77,10 @@ export async function begin(
   if (present !== null) return besides(sql, deps, instance, present, command, caller);
   const refusal = command.refusal(instance);
   if (refusal !== null) throw refusal;
-  const { operation, tell } = await insertPlaced(sql, deps, newOperation(deps, instance, command, caller));
+  const { operation } = await insertOperation(sql, deps.entropy, newOperation(deps, instance, command, caller));
   const written = await write(sql, instance, command);
   await note(sql, instance, written, command, caller, operation);
-  return { instance: written, operation, tell };
+  return { instance: written, operation, tell: [operation] };
 }
 
 async function besides(

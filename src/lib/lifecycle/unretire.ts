@@ -1,4 +1,5 @@
 import { isUniqueViolation, WarrenError } from '../errors.ts';
+import { placeAccepted } from '../saga/places.ts';
 import { type AcceptDeps, type Accepted, begin, type CommandCaller, lockInstance } from './accept.ts';
 import { restoreCommand } from './commands.ts';
 import { recallCommand, rememberCommand } from './idempotency.ts';
@@ -11,7 +12,7 @@ import { recallCommand, rememberCommand } from './idempotency.ts';
  */
 export async function acceptUnretire(deps: AcceptDeps, instanceId: string, caller: CommandCaller): Promise<Accepted> {
   try {
-    return await deps.db.tx(async (sql) => {
+    const accepted = await deps.db.tx(async (sql) => {
       const instance = await lockInstance(sql, instanceId);
       const repeated = await recallCommand(sql, caller);
       if (repeated !== null) return { instance, operation: repeated, tell: [] };
@@ -36,6 +37,7 @@ export async function acceptUnretire(deps: AcceptDeps, instanceId: string, calle
       await rememberCommand(sql, caller, accepted.operation, instanceId);
       return accepted;
     });
+    return await placeAccepted(deps, accepted);
   } catch (error) {
     if (!isUniqueViolation(error, 'one_live_instance_per_user')) throw error;
     throw new WarrenError('not_unretirable', `${instanceId} cannot be brought back: its user has another instance`, {

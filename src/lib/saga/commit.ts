@@ -1,7 +1,6 @@
 import type { Entropy } from '../domain/ids.ts';
-import type { PlaceLimits } from '../domain/places.ts';
+import type { Place } from '../domain/places.ts';
 import type { Database, Sql } from '../ports.ts';
-import { admit } from './admit.ts';
 import { appendHistory } from './history.ts';
 import { insertOperation, promoteQueued } from './operations.ts';
 import type { OperationError, OperationRow } from './rows.ts';
@@ -35,23 +34,22 @@ export interface StepCommit {
 
 /**
  * One transaction: the state change, the operation's row under its fence, the timeline, and, when the operation ends or
- * parks, the promotion of what is queued behind it; a place that becomes free goes to the next in order. Returns the
- * row and what the queues must be told. What is one statement needs no transaction around it.
+ * parks, the promotion of what is queued behind it. Returns the row, what the queues must be told, and the place that
+ * became free, for the caller to admit the next. What is one statement needs no transaction around it.
  */
 export async function commitStep(
   db: Database,
   entropy: Entropy,
   operation: OperationRow,
   step: StepCommit,
-  places: PlaceLimits,
-): Promise<{ operation: OperationRow; tell: readonly Telling[] }> {
+): Promise<{ operation: OperationRow; tell: readonly Telling[]; freed: Place | null }> {
   const { commit, change, starts, next, ...closed } = step;
   const timeline = { closed, opened: starts };
   const { place, placed_at } = operation;
   const isLast = ENDED.has(next.status);
   const freed = placed_at !== null && (isLast || next.gives_place_back === true) ? place : null;
-  if (commit === null && !isLast && freed === null) {
-    return { operation: await writeStep(db, operation, next, timeline, change), tell: [] };
+  if (commit === null && !isLast) {
+    return { operation: await writeStep(db, operation, next, timeline, change), tell: [], freed };
   }
   return db.tx(async (sql) => {
     if (change !== null) await changeAlone(sql, change);
@@ -63,8 +61,7 @@ export async function commitStep(
       if (promoted !== null) tell.push(promoted);
       else if (effect.follow !== undefined) tell.push((await insertOperation(sql, entropy, effect.follow)).operation);
     }
-    if (freed !== null) tell.push(...(await admit(sql, freed, places)));
-    return { operation: row, tell };
+    return { operation: row, tell, freed };
   });
 }
 

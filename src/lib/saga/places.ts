@@ -1,8 +1,7 @@
-import type { Entropy } from '../domain/ids.ts';
 import { type PlaceLimits, placeKey } from '../domain/places.ts';
-import type { Database, Sql } from '../ports.ts';
+import { OutsideError } from '../errors.ts';
+import type { Database } from '../ports.ts';
 import { admit } from './admit.ts';
-import { insertOperation, type NewOperation } from './operations.ts';
 import type { OperationRow } from './rows.ts';
 import type { Telling } from './tell.ts';
 import { LostLease, writeOperation } from './write.ts';
@@ -10,19 +9,28 @@ import { LostLease, writeOperation } from './write.ts';
 /** Nobody looks again by the clock: whoever gives a place back admits the next, and the sweep stands behind it. */
 const UNTIL_ADMITTED_MS = 365 * 86_400_000;
 
+/** A command that was accepted, and who must be told of it. */
+interface Accepted {
+  readonly operation: OperationRow | null;
+  readonly tell: readonly Telling[];
+}
+
 /**
- * Inserts an operation in the transaction that accepts it, and gives it its place at once when it is next in order and
- * one is free: its first run then need not ask. Returns who must be told: itself, and who was admitted with it.
+ * Gives an operation that has just been accepted its place when it is next in order and one is free, so that its first
+ * run need not ask; who waited and is admitted with it is told as well. What fails here its first run makes good.
  */
-export async function insertPlaced(
-  sql: Sql,
-  { entropy, limits }: { readonly entropy: Entropy; readonly limits: { readonly places: PlaceLimits } },
-  operation: NewOperation,
-): Promise<{ operation: OperationRow; tell: readonly Telling[] }> {
-  const { inserted, operation: row } = await insertOperation(sql, entropy, operation);
-  if (!inserted) return { operation: row, tell: [] };
-  const admitted = row.place === null ? [] : await admit(sql, row.place, limits.places);
-  return { operation: row, tell: [row, ...admitted] };
+export async function placeAccepted<T extends Accepted>(
+  { db, limits }: { readonly db: Database; readonly limits: { readonly places: PlaceLimits } },
+  accepted: T,
+): Promise<T> {
+  const place = accepted.operation?.place ?? null;
+  if (place === null || accepted.tell.length === 0) return accepted;
+  try {
+    return { ...accepted, tell: [...accepted.tell, ...(await admit(db, place, limits.places))] };
+  } catch (error) {
+    if (error instanceof OutsideError) return accepted;
+    throw error;
+  }
 }
 
 /** Whether an operation must be given a place before it may run a step. What only goes back needs none. */
@@ -34,15 +42,15 @@ export const wantsPlace = (operation: OperationRow): boolean =>
  * without a message, and its deadline stands still.
  * @throws LostLease when another runner has taken it.
  */
-export function takePlace(
+export async function takePlace(
   db: Database,
   operation: OperationRow,
   limits: PlaceLimits,
 ): Promise<{ operation: OperationRow; tell: readonly Telling[]; goOn: boolean }> {
   const { operation_id, fence, place } = operation;
   if (place === null) throw new Error(`operation ${operation_id} wants no place`);
+  const tell = await admit(db, place, limits);
   return db.tx(async (sql) => {
-    const tell = await admit(sql, place, limits);
     // Locked: a wake or a cancel that is noted from here on finds an operation that waits, and makes it due.
     const [own] = await sql.query<OperationRow>('select * from operation where operation_id = $1 for update', [
       operation_id,

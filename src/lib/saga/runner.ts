@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config.ts';
 import { type Entropy, fullJitter } from '../domain/ids.ts';
+import type { Place } from '../domain/places.ts';
 import type { OperationKind } from '../domain/states.ts';
 import type { MasterKeys } from '../domain/token.ts';
 import { OutsideError } from '../errors.ts';
 import type { AssistantPort, ClusterPort, Database, DiscoveryPort, ObjectStorePort, QueuePort } from '../ports.ts';
+import { admit } from './admit.ts';
 import { advance, afterLook, afterRetry, isPastReturn } from './advance.ts';
 import { commitStep, Refused } from './commit.ts';
 import { loadObservation, loadSubject } from './context.ts';
@@ -282,8 +284,19 @@ async function settle(
   const goesBack = outcome.kind === 'fail' || operation.status === 'undoing';
   const started = goesBack ? await stepsStarted(deps.db, operation.operation_id) : NONE;
   const commit = advance({ saga, context, outcome, started, limits: deps.limits, force: force ?? null });
-  const result = await commitStep(deps.db, deps.entropy, operation, commit, deps.limits.places);
-  return { ...result, goOn: commit.next.keep_lease };
+  const { freed, ...result } = await commitStep(deps.db, deps.entropy, operation, commit);
+  const admitted = freed === null ? [] : await admitNext(deps, result.operation, freed);
+  return { operation: result.operation, tell: [...result.tell, ...admitted], goOn: commit.next.keep_lease };
+}
+
+/** The commit that gave the place back stands, whatever becomes of this; the sweep admits who was missed. */
+async function admitNext(deps: RunnerDeps, operation: OperationRow, place: Place): Promise<readonly Telling[]> {
+  try {
+    return await admit(deps.db, place, deps.limits.places);
+  } catch (error) {
+    deps.onFault?.(error, operation);
+    return [];
+  }
 }
 
 const tellingOf = ({ operation_id, kind, priority }: OperationRow, delayMs: number): Telling => ({

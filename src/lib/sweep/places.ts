@@ -6,6 +6,6 @@ import type { Telling } from '../saga/tell.ts';
 /** Behind the commits that give places back: after a limit was raised, or when whoever was next ended unadmitted. */
 export async function admitAll(db: Database, limits: PlaceLimits): Promise<readonly Telling[]> {
   const admitted: Telling[] = [];
-  for (const place of PLACES) admitted.push(...(await db.tx((sql) => admit(sql, place, limits))));
+  for (const place of PLACES) admitted.push(...(await admit(db, place, limits)));
   return admitted;
 }
