@@ -17,7 +17,8 @@ export const LIMITS: Limits = {
   drain_seconds: 1,
   drain_max_seconds: 10,
   grace_days: 7,
-  places: { create: 50, restore: 50, backup: 20, recycle: 20 },
+  // So few that operations wait for one another.
+  places: { create: 2, restore: 2, backup: 1, recycle: 2 },
 };
 
 export const SHARDS = 2;

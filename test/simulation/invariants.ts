@@ -1,4 +1,5 @@
 import type { FakePod, FakeWorld } from '../fakes/cluster/index.ts';
+import { LIMITS } from './base.ts';
 import { slotKey } from './effects.ts';
 import type { Ledger } from './ledger.ts';
 import { IN_FLIGHT, type InstanceView, type OperationView, type RegistryView, type SlotView } from './registry-view.ts';
@@ -39,6 +40,15 @@ export function judgeUniqueness(view: RegistryView): void {
   for (const { subject } of flying) {
     const slot = held.find((row) => `slot:${row.shard_id}/${row.pod_index}` === subject);
     must(slot === undefined, 'invariant 5, slot operations are of slots that nobody holds', () => subject);
+  }
+}
+
+/** Never more in flight with a place than there are, whoever was admitted by whom. */
+export function judgePlaces(view: RegistryView): void {
+  const placed = view.operations.filter((row) => row.placed && IN_FLIGHT.has(row.status));
+  for (const [place, most] of Object.entries(LIMITS.places)) {
+    const holders = placed.filter((row) => row.place === place).length;
+    must(holders <= most, 'so many places, and no more', () => `${holders} hold ${place}`);
   }
 }
 

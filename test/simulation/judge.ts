@@ -6,7 +6,7 @@ import type { Actor } from './actor.ts';
 import type { SimulatedDatabase } from './database.ts';
 import { judgeEffect } from './effects.ts';
 import { FOREIGN_MARK } from './faults.ts';
-import { judgeActive, judgeOpenPods, judgeOperations, judgeSlots, judgeUniqueness } from './invariants.ts';
+import { judgeActive, judgeOpenPods, judgeOperations, judgePlaces, judgeSlots, judgeUniqueness } from './invariants.ts';
 import { Keepsakes } from './keepsakes.ts';
 import { Ledger } from './ledger.ts';
 import { judgeLives } from './life-rules.ts';
@@ -122,6 +122,7 @@ export class Judge {
     if (view === before) return view;
     this.keepsakes.judge(before ?? view, view);
     judgeUniqueness(view);
+    judgePlaces(view);
     judgeLives(before ?? view, view, clock.now);
     judgeSlots(before ?? view, view, kubernetes.world, this.ledger);
     judgeOperations(before ?? view, view, this.redriven);

@@ -59,6 +59,8 @@ export interface OperationView {
   readonly attempt: number;
   readonly leased: boolean;
   readonly due_at: string;
+  readonly place: string | null;
+  readonly placed: boolean;
   readonly created_at: string;
   readonly wake_requested: boolean;
   readonly input: { readonly from?: string; readonly backup?: string };
@@ -80,7 +82,7 @@ const VIEW = `
          (select coalesce(json_agg(json_build_object(
             'operation_id', operation_id, 'subject', subject, 'instance_id', instance_id, 'kind', kind,
             'status', status, 'step', step, 'fence', fence, 'attempt', attempt, 'due_at', due_at, 'error', error,
-            'created_at', created_at, 'wake_requested', wake_requested, 'input', input, 'state', state,
+            'place', place, 'placed', placed_at is not null, 'created_at', created_at, 'wake_requested', wake_requested, 'input', input, 'state', state,
             'leased', lease_until is not null and lease_until > $1::timestamptz)
             order by operation_id), '[]') from operation) as operations,
          (select coalesce(json_agg(json_build_object(

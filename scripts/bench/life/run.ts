@@ -20,8 +20,8 @@ const BACK_RATE = { warren: 15, bare: 40 };
 /** Offered far above what is reached: what is completed a second is the rate at which it saturates. */
 const FLOOD_RATE = { warren: 60, bare: 150 };
 const SETTLE_MS = 3_000;
-/** Places are not what limits here. A stage without a backup takes none. */
-const PLACES = 'restore:500,backup:500,recycle:50';
+/** A restore has the places that it has by default; a stage without a backup takes none. */
+const PLACES = 'restore:50,backup:500,recycle:50';
 
 interface Phase {
   readonly name: string;

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Limits } from '../config.ts';
-import type { Entropy } from '../domain/ids.ts';
+import { type Entropy, newOperationId } from '../domain/ids.ts';
 import type { DesiredState, ObservedState, OperationKind } from '../domain/states.ts';
 import { WarrenError } from '../errors.ts';
 import type { Database, Sql } from '../ports.ts';
@@ -77,9 +77,14 @@ export async function begin(
   if (present !== null) return besides(sql, deps, instance, present, command, caller);
   const refusal = command.refusal(instance);
   if (refusal !== null) throw refusal;
-  const { operation } = await insertOperation(sql, deps.entropy, newOperation(deps, instance, command, caller));
-  const written = await write(sql, instance, command);
-  await note(sql, instance, written, command, caller, operation);
+  const operation_id = newOperationId(deps.entropy);
+  const asked = { ...newOperation(deps, instance, command, caller), operation_id };
+  const [{ inserted, operation }, written] = await Promise.all([
+    insertOperation(sql, deps.entropy, asked),
+    write(sql, instance, command),
+    note(sql, instance, command, caller, operation_id),
+  ]);
+  if (!inserted) throw new Error(`${instance.instance_id} has operation ${operation.operation_id} in flight after all`);
   return { instance: written, operation, tell: [operation] };
 }
 
@@ -117,7 +122,7 @@ async function besides(
       where operation_id = $1 and status <> 'undoing'`,
     [present.operation_id],
   );
-  await note(sql, instance, instance, command, caller, queued);
+  await note(sql, instance, { ...command, writes: null }, caller, queued.operation_id);
   return { instance, operation: queued, tell: [] };
 }
 
@@ -147,21 +152,20 @@ async function write(sql: Sql, instance: InstanceRow, command: Command): Promise
 
 function note(
   sql: Sql,
-  before: InstanceRow,
-  after: InstanceRow,
-  command: Command,
+  { instance_id, desired_state, observed_state }: InstanceRow,
+  command: Pick<Command, 'action' | 'input' | 'writes'>,
   caller: Caller,
-  operation: OperationRow,
+  operationId: string,
 ): Promise<void> {
-  const states = ({ desired_state, observed_state }: InstanceRow) => ({ desired_state, observed_state });
+  const before = { desired_state, observed_state };
   return appendHistory(sql, {
-    subject: before.instance_id,
+    subject: instance_id,
     actor: caller.actor,
     role: caller.role,
     action: command.action,
-    before: states(before),
-    after: { ...states(after), ...command.input },
-    operation_id: operation.operation_id,
+    before,
+    after: { ...before, ...command.writes, ...command.input },
+    operation_id: operationId,
   });
 }
 

@@ -1,12 +1,11 @@
 import type { Entropy } from '../domain/ids.ts';
 import type { Place } from '../domain/places.ts';
 import type { Database, Sql } from '../ports.ts';
-import { appendHistory } from './history.ts';
 import { insertOperation, promoteQueued } from './operations.ts';
 import type { OperationError, OperationRow } from './rows.ts';
 import type { Change, CommitEffect, Outcome } from './step.ts';
 import type { Telling } from './tell.ts';
-import { ENDED, type NextRow, writeOperation, writeStep } from './write.ts';
+import { ENDED, type NextRow, writeStep } from './write.ts';
 
 /** A commit found, under its locks, that the step must end otherwise; nothing of it stands. */
 export class Refused extends Error {
@@ -25,7 +24,7 @@ export interface StepCommit {
   readonly error: OperationError | null;
   /** The state change that the step means; runs first (lock order). */
   readonly commit: ((sql: Sql) => Promise<CommitEffect | undefined>) | null;
-  /** The same, where it is one statement. */
+  /** The same, or its last part, where it is one statement. */
   readonly change: Change | null;
   readonly next: NextRow;
   /** Direction of the next step's timeline row, or null when none starts with this commit. */
@@ -52,22 +51,16 @@ export async function commitStep(
     return { operation: await writeStep(db, operation, next, timeline, change), tell: [], freed };
   }
   return db.tx(async (sql) => {
-    if (change !== null) await changeAlone(sql, change);
     const effect = (await commit?.(sql)) ?? {};
-    const row = await writeOperation(sql, operation, next, timeline);
+    const [row, promoted] = await Promise.all([
+      writeStep(sql, operation, next, timeline, change),
+      isLast ? promoteQueued(sql, operation.subject) : null,
+    ]);
     const tell = [...(effect.tell ?? [])];
-    if (ENDED.has(row.status)) {
-      const promoted = await promoteQueued(sql, operation.subject);
-      if (promoted !== null) tell.push(promoted);
-      else if (effect.follow !== undefined) tell.push((await insertOperation(sql, entropy, effect.follow)).operation);
+    if (promoted !== null) tell.push(promoted);
+    else if (isLast && effect.follow !== undefined) {
+      tell.push((await insertOperation(sql, entropy, effect.follow)).operation);
     }
     return { operation: row, tell, freed };
   });
-}
-
-/** The change of a step that commits more than it, as a statement of its own. @throws Error when its ground is gone. */
-async function changeAlone(sql: Sql, { text, values, otherwise, history }: Change): Promise<void> {
-  const rows = await sql.query(text, values);
-  if (rows.length === 0) throw new Error(otherwise);
-  if (history !== undefined) await appendHistory(sql, history);
 }

@@ -6,6 +6,8 @@ import type { QueueName, Sql } from '../ports.ts';
 import type { OperationRow, OperationState } from './rows.ts';
 
 export interface NewOperation {
+  /** Given where something in the same transaction names it; otherwise it gets one. */
+  readonly operation_id?: string;
   readonly subject: string;
   readonly instance_id: string | null;
   readonly kind: OperationKind;
@@ -48,7 +50,7 @@ const INSERT = `
           clock_now() + make_interval(secs => $12 / 1000.0), clock_now(), $13, $14)`;
 
 const values = (entropy: Entropy, status: 'pending' | 'queued', operation: NewOperation) => [
-  newOperationId(entropy),
+  operation.operation_id ?? newOperationId(entropy),
   operation.subject,
   operation.instance_id,
   operation.kind,

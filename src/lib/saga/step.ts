@@ -18,7 +18,7 @@ import type {
 import type { Telling } from './tell.ts';
 
 /** Claims of a slot by name, by quorum reads at `at` (milliseconds of the run's clock). */
-export interface ClaimsRead {
+interface ClaimsRead {
   readonly slot: string;
   readonly at: number;
   readonly claims: ReadonlyMap<string, ClaimView>;
@@ -77,6 +77,8 @@ export interface Change {
   readonly values: readonly unknown[];
   /** What is wrong when it changes no row. */
   readonly otherwise: string;
+  /** Another change of the same kind, which may find nothing to do; it comes after the first. */
+  readonly also?: { readonly text: string; readonly values: readonly unknown[] };
   readonly history?: HistoryEntry;
 }
 
@@ -84,7 +86,7 @@ export type Outcome =
   | {
       readonly kind: 'done';
       readonly detail?: string;
-      /** Instead of `commit`, or before it. */
+      /** Instead of `commit`, or after it. */
       readonly change?: Change;
       readonly commit?: Commit;
       readonly state?: OperationState;

@@ -160,13 +160,16 @@ export async function writeStep(
   change: Change | null,
 ): Promise<OperationRow> {
   if (change === null) return writeOperation(sql, operation, next, timeline);
-  const { text, values, otherwise, history } = change;
-  const own = valuesOf(operation, next, timeline);
+  const { values, otherwise, also, history } = change;
+  const own = [...valuesOf(operation, next, timeline), otherwise];
   const told = history === undefined ? [] : historyValues(history);
-  const all = [...own, ...values, otherwise, ...told];
-  const statement = stepStatement(text, own.length, own.length + values.length + 1, history !== undefined);
   try {
-    const [row] = await sql.query<OperationRow>(statement, all);
+    const [row] = await sql.query<OperationRow>(stepStatement(change, own.length), [
+      ...own,
+      ...values,
+      ...(also?.values ?? []),
+      ...told,
+    ]);
     if (row === undefined) throw lost(operation);
     return row;
   } catch (error) {
@@ -174,14 +177,17 @@ export async function writeStep(
   }
 }
 
-function stepStatement(change: string, before: number, otherwise: number, tells: boolean): string {
+/** `own` values come first, `otherwise` the last of them; then those of the change, of `also` and of history. */
+function stepStatement({ text, values, also, history }: Change, own: number): string {
+  const renumbered = (part: string, by: number) => part.replaceAll(/\$(\d+)/g, (_, n: string) => `$${by + Number(n)}`);
+  const last = own + values.length + (also?.values.length ?? 0);
   const changed = '(select count(*) from changed) > 0';
-  const history = tells ? `,\n${historyInserts('written', (n) => `$${otherwise + n}`)}` : '';
   return `
-  with changed as (${change.replaceAll(/\$(\d+)/g, (_, n: string) => `$${before + Number(n)}`)}),
-  ${write(changed)}${history}
+  with changed as (${renumbered(text, own)}),
+  ${also === undefined ? '' : `also as (${renumbered(also.text, own + values.length)}),`}
+  ${write(changed)}${history === undefined ? '' : `,\n${historyInserts('written', (n) => `$${last + n}`)}`}
   select written.* from (select 1) as one left join written on true
-   where case when sure(${changed}, '${GROUND_GONE}', $${otherwise})
+   where case when sure(${changed}, '${GROUND_GONE}', $${own})
               then sure(exists (select 1 from written), '${LATE}', 'late') end`;
 }
 
