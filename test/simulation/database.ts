@@ -21,7 +21,7 @@ export class SimulatedDatabase implements Database {
   }
 
   static async connect(url: string, now: () => Date): Promise<SimulatedDatabase> {
-    const client = new pg.Client(url);
+    const client = new pg.Client({ connectionString: url, pipeline: true });
     await client.connect();
     // Small tables and many short statements: planning and compiling would cost more than they save.
     await client.query('set jit = off; set plan_cache_mode = force_generic_plan; set synchronous_commit = off');
