@@ -20,7 +20,6 @@ export interface CreateInput {
 }
 
 export interface Accepted {
-  readonly created: boolean;
   readonly instance: InstanceRow;
   /** In flight, or null when the instance already lives and nothing is under way. */
   readonly operation: OperationRow | null;
@@ -64,7 +63,7 @@ async function present(sql: Sql, input: CreateInput): Promise<Accepted | null> {
   );
   if (instance === undefined) return null;
   const operation = await inFlight(sql, instance.instance_id);
-  if (operation === null || operation.kind !== 'create') return { created: false, instance, operation: null, tell: [] };
+  if (operation === null || operation.kind !== 'create') return { instance, operation: null, tell: [] };
   const about = { instance_id: instance.instance_id, operation_id: operation.operation_id, retryAfterSeconds: 2 };
   if (operation.status === 'undoing') {
     throw new WarrenError('rolling_back', `the create of ${instance.instance_id} is being rolled back`, about);
@@ -76,7 +75,7 @@ async function present(sql: Sql, input: CreateInput): Promise<Accepted | null> {
       about,
     );
   }
-  return { created: false, instance, operation, tell: [] };
+  return { instance, operation, tell: [] };
 }
 
 async function bear(sql: Sql, deps: AcceptDeps, input: CreateInput, caller: Caller): Promise<Accepted> {
@@ -126,7 +125,7 @@ async function bear(sql: Sql, deps: AcceptDeps, input: CreateInput, caller: Call
     },
     operation_id: operation.operation_id,
   });
-  return { created: true, instance, operation, tell: [operation] };
+  return { instance, operation, tell: [operation] };
 }
 
 async function placeUser(sql: Sql, userId: string): Promise<FreeSlot> {
@@ -163,5 +162,5 @@ async function repeat(sql: Sql, caller: CommandCaller): Promise<Accepted | null>
     known.operation_id,
   ]);
   if (instance === undefined) throw new Error(`instance ${known.instance_id} of a remembered request is gone`);
-  return { created: false, instance, operation: operation ?? null, tell: [] };
+  return { instance, operation: operation ?? null, tell: [] };
 }

@@ -5,7 +5,7 @@ import type { OwnerMarks } from '../ports.ts';
 import { noteAbsence, seenAgain } from '../saga/guard.ts';
 import { type InstanceRow, type OperationState, podObservation, type SlotRow } from '../saga/rows.ts';
 import { done, fail, type Outcome, type Step, type StepContext } from '../saga/step.ts';
-import { claimFailure, claimsJustRead, judgeClaims, terminatingClaim } from './claims.ts';
+import { claimFailure, judgeClaims, readClaims, terminatingClaim } from './claims.ts';
 import { heldChange, holding, pinned } from './held.ts';
 import { ensureToken, tokenSource } from './slot.ts';
 
@@ -76,7 +76,7 @@ export const bind: Step = {
     const uid = pinned(slot);
     await ensureToken(context, slot, tokenSource(slot));
     const owner = ownerMarks(instance);
-    const claims = await claimsJustRead(context, slot);
+    const claims = await readClaims(context, slot);
     const fault = judgeClaims(volumes, claims, (claim, recorded) =>
       bindFault(claim, recorded, instance.instance_id, slot.adopted_at !== null),
     );
@@ -151,11 +151,18 @@ export function repin(context: StepContext, reason: string, state: OperationStat
 
 /**
  * Undo of whatever may have bound: deletes the pinned pod by uid even while it is gated, so that a late bind meets
- * another uid (invariant 6). Not over claims that are going away, once somebody was active on them (invariant 7).
+ * another uid (invariant 6). Not over claims that are going away, once somebody was active on them (invariant 7). Nor one
+ * that runs for somebody else: the pin may have come from an observation that was older than that, or from a registry
+ * that forgot whom it had opened the gate for. No late bind can open it, its gate being gone.
  */
 async function deleteBoundPod(context: StepContext): Promise<Outcome> {
-  const { slot } = holding(context);
+  const { slot, instance } = holding(context);
   if (slot.pod_uid === null) return done({ detail: 'no pod was pinned' });
+  const pod = await context.cluster.getPod(podName(slot));
+  if (pod?.uid === slot.pod_uid && !pod.gated && pod.labels[LABEL_INSTANCE] !== instance.instance_id) {
+    const message = `pod ${podName(slot)} (${pod.uid}) runs without a gate that this instance opened`;
+    return done({ detail: `${message}: it is left alone`, state: { suspicious: message } });
+  }
   const going = slot.adopted_at === null ? null : await terminatingClaim(context, slot);
   if (going !== null) {
     return fail('claim_terminating', `claim ${going} is being deleted: pod ${podName(slot)} is left alone`);

@@ -1,5 +1,5 @@
 import type { ClaimFault } from '../domain/freshness.ts';
-import { claimName, shardName, slotSubject } from '../domain/names.ts';
+import { claimName, shardName } from '../domain/names.ts';
 import type { ClaimView } from '../ports.ts';
 import { noteAbsence } from '../saga/guard.ts';
 import { appendHistory } from '../saga/history.ts';
@@ -10,21 +10,8 @@ import { holding } from './held.ts';
 /** The slot's claims as they are now, by name, by quorum reads; one that is not there is not in the map. */
 export async function readClaims(context: StepContext, slot: SlotRow): Promise<ReadonlyMap<string, ClaimView>> {
   const templates = slot.volumes?.map(({ template }) => template) ?? context.claimTemplates;
-  const at = context.entropy.now();
-  const found = await Promise.all(templates.map((template) => context.cluster.getClaim(claimName(template, slot))));
-  const claims = new Map(found.filter((claim) => claim !== null).map((claim) => [claim.name, claim]));
-  context.read.claims = { slot: slotSubject(slot), at, claims };
-  return claims;
-}
-
-/** How old claims may be that a step judges before it opens a gate over them; what it opened is read again after. */
-const JUST_READ_MS = 1_000;
-
-/** The same, or what an earlier step of this run read a moment ago. */
-export async function claimsJustRead(context: StepContext, slot: SlotRow): Promise<ReadonlyMap<string, ClaimView>> {
-  const { claims: read } = context.read;
-  const isNew = read !== undefined && read.slot === slotSubject(slot) && context.entropy.now() - read.at < JUST_READ_MS;
-  return isNew ? read.claims : readClaims(context, slot);
+  const claims = await Promise.all(templates.map((template) => context.cluster.getClaim(claimName(template, slot))));
+  return new Map(claims.filter((claim) => claim !== null).map((claim) => [claim.name, claim]));
 }
 
 /** Name of a claim of the slot that is going away: no pod of it may be deleted now (invariant 7). */

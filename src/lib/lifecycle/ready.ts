@@ -73,12 +73,21 @@ export const ready: Step = {
       case 'terminal':
         return fail(verdict.code, `pod ${name}: ${verdict.message}`);
       case 'replaced':
-        return repin(context, verdict.message);
+        return orLate(context, slot, verdict.message);
       case 'waiting':
         return lookLive(context, slot, verdict);
     }
   },
 };
+
+/** What was observed may be of the pod before the bound one: only one that is not there any more was replaced. */
+async function orLate(context: StepContext, slot: SlotRow, message: string): Promise<Outcome> {
+  const on = { kind: 'Pod' as const, name: podName(slot) };
+  const pod = await context.cluster.getPod(on.name);
+  if (pod === null || pod.uid !== slot.pod_uid || pod.terminating) return repin(context, message);
+  const detail = 'the bound pod has not been observed yet';
+  return { kind: 'wait', on, for: 'settled', look_again_ms: LOOK_AGAIN_MS, detail };
+}
 
 /** Observations may be lost: once the wait has lasted, the pod itself is asked. */
 async function lookLive(

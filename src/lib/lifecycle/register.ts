@@ -67,7 +67,8 @@ function activation(context: StepContext, registered: boolean): { change: Change
       also: {
         text: `
           update slot set adopted_at = clock_now()
-           where shard_id = $1 and pod_index = $2 and adopted_at is null and exists (select 1 from changed)`,
+           where shard_id = $1 and pod_index = $2 and adopted_at is null and exists (select 1 from changed)
+          returning pod_index`,
         values: [slot.shard_id, slot.pod_index],
       },
       history: {

@@ -156,17 +156,26 @@ async function bury(sql: Sql, context: StepContext) {
   return days === 0 ? { follow: purgeOf(instance.instance_id, context.limits) } : undefined;
 }
 
-/** A cancelled retire: the instance is what it was. */
+/**
+ * A cancelled retire: the instance is what it was. One that was started unrouted for its snapshot was stopped again by
+ * the undo, and nobody had checked it: it failed, until its rebind has.
+ */
 async function goBack(sql: Sql, context: StepContext): Promise<undefined> {
   if (context.instance?.observed_state === 'retired') return undefined;
   const { instance } = holding(context);
-  const desired = context.operation.state.retires_from ?? instance.desired_state;
+  const { retires_from, pins } = context.operation.state;
+  const desired = retires_from ?? instance.desired_state;
+  const stopped = pins !== undefined && desired === 'active';
+  const observed = stopped ? 'failed' : instance.observed_state;
   await sql.query(
-    `update instance_registry set desired_state = $2, revision = revision + 1, updated_at = clock_now()
+    `update instance_registry
+        set desired_state = $2, observed_state = $3,
+            observed_reason = case when $4 then 'pod_gone' else observed_reason end,
+            revision = revision + 1, updated_at = clock_now()
       where instance_id = $1`,
-    [instance.instance_id, desired],
+    [instance.instance_id, desired, observed, stopped],
   );
-  await note(sql, context, 'retire_undone', desired, instance.observed_state, { ...context.operation.error });
+  await note(sql, context, 'retire_undone', desired, observed, { ...context.operation.error });
   return undefined;
 }
 

@@ -52,10 +52,12 @@ export async function commitStep(
   }
   return db.tx(async (sql) => {
     const effect = (await commit?.(sql)) ?? {};
-    const [row, promoted] = await Promise.all([
-      writeStep(sql, operation, next, timeline, change),
-      isLast ? promoteQueued(sql, operation.subject) : null,
-    ]);
+    const writing = writeStep(sql, operation, next, timeline, change);
+    const promoting = isLast ? promoteQueued(sql, operation.subject) : null;
+    // What is wrong is what the first of them says: the second then only tells that the transaction is over.
+    promoting?.catch(() => {});
+    const row = await writing;
+    const promoted = await promoting;
     const tell = [...(effect.tell ?? [])];
     if (promoted !== null) tell.push(promoted);
     else if (isLast && effect.follow !== undefined) {

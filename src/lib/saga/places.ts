@@ -1,5 +1,4 @@
-import { type PlaceLimits, placeKey } from '../domain/places.ts';
-import { OutsideError } from '../errors.ts';
+import { type Place, type PlaceLimits, placeKey } from '../domain/places.ts';
 import type { Database } from '../ports.ts';
 import { admit } from './admit.ts';
 import type { OperationRow } from './rows.ts';
@@ -17,7 +16,8 @@ interface Accepted {
 
 /**
  * Gives an operation that has just been accepted its place when it is next in order and one is free, so that its first
- * run need not ask; who waited and is admitted with it is told as well. What fails here its first run makes good.
+ * run need not ask; who waited and is admitted with it is told as well. It is accepted whatever becomes of this: its
+ * first run asks again.
  */
 export async function placeAccepted<T extends Accepted>(
   { db, limits }: { readonly db: Database; readonly limits: { readonly places: PlaceLimits } },
@@ -27,29 +27,25 @@ export async function placeAccepted<T extends Accepted>(
   if (place === null || accepted.tell.length === 0) return accepted;
   try {
     return { ...accepted, tell: [...accepted.tell, ...(await admit(db, place, limits.places))] };
-  } catch (error) {
-    if (error instanceof OutsideError) return accepted;
-    throw error;
+  } catch {
+    return accepted;
   }
 }
 
 /** Whether an operation must be given a place before it may run a step. What only goes back needs none. */
-export const wantsPlace = (operation: OperationRow): boolean =>
+export const wantsPlace = (operation: OperationRow): operation is OperationRow & { readonly place: Place } =>
   operation.place !== null && operation.placed_at === null && operation.status !== 'undoing';
 
 /**
- * Takes a place for an operation whose lease the caller has; when none is free for it, it waits without a lease and
- * without a message, and its deadline stands still.
+ * Behind an admission: goes on with an operation whose lease the caller has, when it has its place now; otherwise it
+ * waits without a lease and without a message, and its deadline stands still.
  * @throws LostLease when another runner has taken it.
  */
-export async function takePlace(
+export function takePlace(
   db: Database,
-  operation: OperationRow,
+  { operation_id, fence, place }: OperationRow & { readonly place: Place },
   limits: PlaceLimits,
 ): Promise<{ operation: OperationRow; tell: readonly Telling[]; goOn: boolean }> {
-  const { operation_id, fence, place } = operation;
-  if (place === null) throw new Error(`operation ${operation_id} wants no place`);
-  const tell = await admit(db, place, limits);
   return db.tx(async (sql) => {
     // Locked: a wake or a cancel that is noted from here on finds an operation that waits, and makes it due.
     const [own] = await sql.query<OperationRow>('select * from operation where operation_id = $1 for update', [
@@ -57,7 +53,7 @@ export async function takePlace(
     ]);
     if (own === undefined || own.fence !== fence) throw new LostLease(`operation ${operation_id} has another runner`);
     if (own.placed_at !== null || own.wake_requested || own.cancel_requested)
-      return { operation: own, tell, goOn: true };
+      return { operation: own, tell: [], goOn: true };
     const next = {
       status: 'waiting' as const,
       step: own.step,
@@ -74,6 +70,6 @@ export async function takePlace(
       'update operation set place_wanted_at = coalesce(place_wanted_at, clock_now()) where operation_id = $1',
       [operation_id],
     );
-    return { operation: waiting, tell, goOn: false };
+    return { operation: waiting, tell: [], goOn: false };
   });
 }

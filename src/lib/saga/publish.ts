@@ -35,7 +35,7 @@ export async function publishHistory(db: Database, events: EventPort): Promise<n
   return taken;
 }
 
-/** What one operation has written: published by its runner at once; the sweep sends what was missed. */
+/** What one operation has written: published by the run that ends it; the sweep sends what was missed, or goes on. */
 export async function publishOperation(db: Database, events: EventPort, operationId: string): Promise<number> {
   const rows = await db.query<Unpublished>(
     `${COLUMNS} where published_at is null and operation_id = $1 order by at, subject, seq limit $2`,

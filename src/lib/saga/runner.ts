@@ -66,11 +66,10 @@ export async function runOperation(deps: RunnerDeps, operationId: string, budget
   const taken = await takeLease(deps.db, operationId, deps.limits);
   if (taken === null) return 'not_taken';
   let operation = taken;
-  const read = {};
   try {
     for (;;) {
       const left = Math.min(budgetMs, deps.limits.lease_seconds * 1000) - (deps.entropy.now() - started);
-      const turn = await takeTurn(deps, operation, left, read);
+      const turn = await takeTurn(deps, operation, left);
       operation = turn.operation;
       await tell(deps, turn.tell);
       if (!turn.goOn) {
@@ -95,16 +94,11 @@ interface Turn {
   readonly goOn: boolean;
 }
 
-async function takeTurn(
-  deps: RunnerDeps,
-  operation: OperationRow,
-  leftMs: number,
-  read: StepContext['read'],
-): Promise<Turn> {
+async function takeTurn(deps: RunnerDeps, operation: OperationRow, leftMs: number): Promise<Turn> {
   const saga = deps.sagas.get(operation.kind);
   const step = saga?.steps.find(({ name }) => name === operation.step);
   const undoing = operation.status === 'undoing';
-  const context = await contextOf(deps, operation, step, leftMs, read);
+  const context = await contextOf(deps, operation, step, leftMs);
   if (saga === undefined || step === undefined) {
     const message = `this release knows no step ${operation.kind}.${operation.step}: redrive it under one that does`;
     return commitOutcome(deps, saga, context, fail('unknown_step', message), 'park');
@@ -115,7 +109,10 @@ async function takeTurn(
   }
   const early = verdictBeforeStep(saga, context, undoing, leftMs);
   if (early !== null) return commitOutcome(deps, saga, context, early);
-  if (wantsPlace(operation)) return takePlace(deps.db, operation, deps.limits.places);
+  if (wantsPlace(operation)) {
+    await tell(deps, await admit(deps.db, operation.place, deps.limits.places));
+    return takePlace(deps.db, operation, deps.limits.places);
+  }
   const point = `${saga.kind}.${step.name}${undoing ? '.undo' : ''}`;
   const begun = deps.entropy.now();
   const result = (await held(deps, step, context)) ?? (await attempt(deps, step, context, undoing, point));
@@ -142,7 +139,6 @@ async function contextOf(
   operation: OperationRow,
   step: Step | undefined,
   leftMs: number,
-  read: StepContext['read'],
 ): Promise<StepContext> {
   const until = deps.entropy.now() + leftMs;
   const { pod, ...loaded } = await loadSubject(deps.db, operation);
@@ -150,7 +146,6 @@ async function contextOf(
     ...loaded,
     operation,
     observed: null,
-    read,
     sql: deps.db,
     db: deps.db,
     store: deps.store,

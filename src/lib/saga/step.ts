@@ -3,7 +3,7 @@ import type { Entropy } from '../domain/ids.ts';
 import type { Observation, WaitFor } from '../domain/observation.ts';
 import type { OperationKind } from '../domain/states.ts';
 import type { MasterKeys } from '../domain/token.ts';
-import type { AssistantPort, ClaimView, ClusterPort, Database, DiscoveryPort, ObjectStorePort, Sql } from '../ports.ts';
+import type { AssistantPort, ClusterPort, Database, DiscoveryPort, ObjectStorePort, Sql } from '../ports.ts';
 import type { HistoryEntry } from './history.ts';
 import type { NewOperation } from './operations.ts';
 import type {
@@ -16,13 +16,6 @@ import type {
   SlotRow,
 } from './rows.ts';
 import type { Telling } from './tell.ts';
-
-/** Claims of a slot by name, by quorum reads at `at` (milliseconds of the run's clock). */
-interface ClaimsRead {
-  readonly slot: string;
-  readonly at: number;
-  readonly claims: ReadonlyMap<string, ClaimView>;
-}
 
 /** What a step may use of the world. Reads go through `sql`; writes of the registry only through an outcome's commit. */
 export interface StepContext {
@@ -43,8 +36,6 @@ export interface StepContext {
   /** Milliseconds left of the lease and of the function. */
   readonly left: () => number;
   readonly pause: (ms: number) => Promise<void>;
-  /** What an earlier step of this very run has read, for the next one to use while it is new. */
-  readonly read: { claims?: ClaimsRead };
   readonly cluster: ClusterPort;
   readonly discovery: DiscoveryPort;
   readonly assistant: AssistantPort;
@@ -77,7 +68,7 @@ export interface Change {
   readonly values: readonly unknown[];
   /** What is wrong when it changes no row. */
   readonly otherwise: string;
-  /** Another change of the same kind, which may find nothing to do; it comes after the first. */
+  /** Another `update … returning`, which may find nothing to do; it comes after the first. */
   readonly also?: { readonly text: string; readonly values: readonly unknown[] };
   readonly history?: HistoryEntry;
 }

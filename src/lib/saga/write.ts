@@ -182,10 +182,12 @@ function stepStatement({ text, values, also, history }: Change, own: number): st
   const renumbered = (part: string, by: number) => part.replaceAll(/\$(\d+)/g, (_, n: string) => `$${by + Number(n)}`);
   const last = own + values.length + (also?.values.length ?? 0);
   const changed = '(select count(*) from changed) > 0';
+  // What nobody reads PostgreSQL runs last: read here, so that it is locked before the operation.
+  const ground = also === undefined ? changed : `${changed} and (select count(*) from also) >= 0`;
   return `
   with changed as (${renumbered(text, own)}),
   ${also === undefined ? '' : `also as (${renumbered(also.text, own + values.length)}),`}
-  ${write(changed)}${history === undefined ? '' : `,\n${historyInserts('written', (n) => `$${last + n}`)}`}
+  ${write(ground)}${history === undefined ? '' : `,\n${historyInserts('written', (n) => `$${last + n}`)}`}
   select written.* from (select 1) as one left join written on true
    where case when sure(${changed}, '${GROUND_GONE}', $${own})
               then sure(exists (select 1 from written), '${LATE}', 'late') end`;
