@@ -20,7 +20,7 @@ import type {
   QueuePort,
 } from './ports.ts';
 import { cachedProof } from './saga/proof.ts';
-import type { RunnerDeps } from './saga/runner.ts';
+import type { RunnerDeps } from './saga/runner-deps.ts';
 import type { SweepDeps } from './sweep/sweep.ts';
 
 /** Who a function is to the cluster; each has rights of its own (deploy/rbac.yaml). */

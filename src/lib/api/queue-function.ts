@@ -3,7 +3,8 @@ import * as z from 'zod';
 import { log } from '../log.ts';
 import type { EventPort } from '../ports.ts';
 import { publishOperation } from '../saga/publish.ts';
-import { type RunEnd, type RunnerDeps, runOperation } from '../saga/runner.ts';
+import { type RunEnd, runOperation } from '../saga/runner.ts';
+import type { RunnerDeps } from '../saga/runner-deps.ts';
 
 const Message = z.object({ operation_id: z.uuid() });
 

@@ -1,56 +1,24 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Limits } from '../config.ts';
-import { type Entropy, fullJitter } from '../domain/ids.ts';
-import type { Place } from '../domain/places.ts';
-import type { OperationKind } from '../domain/states.ts';
-import type { MasterKeys } from '../domain/token.ts';
 import { OutsideError } from '../errors.ts';
-import type { AssistantPort, ClusterPort, Database, DiscoveryPort, ObjectStorePort, QueuePort } from '../ports.ts';
 import { admit } from './admit.ts';
-import { advance, afterLook, afterRetry, isPastReturn } from './advance.ts';
-import { commitStep, Refused } from './commit.ts';
+import { isPastReturn } from './advance.ts';
 import { loadObservation, loadSubject } from './context.ts';
 import { GUARD_LOOK_MS, guardHeld, guardsHolding } from './guard.ts';
-import { stepsStarted, takeLease } from './lease.ts';
+import { takeLease } from './lease.ts';
 import { takePlace, wantsPlace } from './places.ts';
 import { learn } from './progress.ts';
-import type { Proof } from './proof.ts';
 import type { OperationRow } from './rows.ts';
+import type { RunnerDeps, Turn } from './runner-deps.ts';
+import { commitOutcome, unexpected } from './settle.ts';
 import { done, fail, type Outcome, type Saga, type Step, type StepContext } from './step.ts';
-import { type Telling, tell } from './tell.ts';
-import { commitWait } from './wait.ts';
-import { LostLease, writeOperation } from './write.ts';
-
-export interface RunnerDeps {
-  readonly db: Database;
-  readonly queue: QueuePort;
-  readonly cluster: ClusterPort;
-  readonly discovery: DiscoveryPort;
-  readonly assistant: AssistantPort;
-  readonly store: ObjectStorePort;
-  /** Whether the cluster is ours; at most 5 s old (invariant 14). */
-  readonly prove: () => Promise<Proof>;
-  readonly sagas: ReadonlyMap<OperationKind, Saga>;
-  readonly namespace: string;
-  readonly keys: MasterKeys;
-  readonly limits: Limits;
-  readonly entropy: Entropy;
-  /** Waits inside a step (a backup job between two looks); tests on virtual time give their own. */
-  readonly pause?: (ms: number) => Promise<void>;
-  /** Told of faults of Warren's own, for the log. */
-  readonly onFault?: (error: unknown, operation: OperationRow) => void;
-  readonly onLost?: (error: unknown, operationIds: readonly string[]) => void;
-  /** Named moments between effects and commits, where tests crash or pause: `create.bind.before`, `….effect`, `….commit`. */
-  readonly at?: (point: string) => void | Promise<void>;
-}
+import { tell } from './tell.ts';
+import { LostLease } from './write.ts';
 
 /** How a run ended, for the log. */
 export type RunEnd = 'not_taken' | 'lost_lease' | OperationRow['status'];
 
 /** Leases taken since the last committed done or wait, beyond which an operation is parked by its next taker. */
 const MAX_ATTEMPTS = 30;
-const RETRY_BASE_MS = 200;
-const RETRY_CAP_MS = 5_000;
 /** How long an operation is held before it looks again whether the guard or the cluster's mark lets it go on. */
 const HOLD_MS = 10_000;
 /** No step is begun with less than this left of the budget; milliseconds. */
@@ -88,12 +56,6 @@ async function learnFrom(deps: RunnerDeps, operation: OperationRow): Promise<voi
   await learn(deps.db, operation.operation_id).catch((error: unknown) => deps.onFault?.(error, operation));
 }
 
-interface Turn {
-  readonly operation: OperationRow;
-  readonly tell: readonly Telling[];
-  readonly goOn: boolean;
-}
-
 async function takeTurn(deps: RunnerDeps, operation: OperationRow, leftMs: number): Promise<Turn> {
   const saga = deps.sagas.get(operation.kind);
   const step = saga?.steps.find(({ name }) => name === operation.step);
@@ -121,16 +83,6 @@ async function takeTurn(deps: RunnerDeps, operation: OperationRow, leftMs: numbe
   const turn = await commitOutcome(deps, saga, context, outcome);
   await deps.at?.(`${point}.commit`);
   return turn;
-}
-
-/**
- * A fault of ours (a commit whose ground is gone, a bug): reported, and retried in order until the count of leases
- * parks it. Lost leases and an absent registry are none. @throws those.
- */
-function unexpected(deps: RunnerDeps, operation: OperationRow, error: unknown): string {
-  if (error instanceof LostLease || error instanceof OutsideError) throw error;
-  deps.onFault?.(error, operation);
-  return `internal: ${error instanceof Error ? error.message : String(error)}`;
 }
 
 /** Reads the registry afresh for each step, before it looks outside: what is stored meanwhile counts as newer. */
@@ -235,71 +187,4 @@ function outcomeOf(error: OutsideError): Outcome {
   return { kind: 'retry', reason: `${error.dependency}: ${error.message}`, outage: true, ...after };
 }
 
-/**
- * Commits an outcome. A state change that finds its ground gone is a retry: the fence then tells a late runner, whose
- * change comes first in the transaction (lock order), from a fault.
- */
-function commitOutcome(...[deps, saga, context, outcome, force]: Parameters<typeof settle>): Promise<Turn> {
-  return settle(deps, saga, context, outcome, force).catch((error: unknown) => {
-    if (error instanceof Refused) return settle(deps, saga, context, error.outcome);
-    const reason = unexpected(deps, context.operation, error);
-    return settle(deps, saga, context, { kind: 'retry', reason });
-  });
-}
-
-async function settle(
-  deps: RunnerDeps,
-  saga: Saga | undefined,
-  context: StepContext,
-  outcome: Outcome,
-  force?: 'park',
-): Promise<Turn> {
-  const { operation } = context;
-  if (outcome.kind === 'wait') {
-    const waited = await commitWait(deps.db, operation, context, outcome);
-    // Something newer was stored while the step looked: look again at once.
-    if (waited === null) return { operation, tell: [], goOn: true };
-    const look = tellingOf(operation, outcome.look_again_ms);
-    return { operation: waited.operation, tell: [...waited.tell, look], goOn: false };
-  }
-  if (outcome.kind === 'look') {
-    const row = await deps.db.tx(async (sql) => {
-      await outcome.commit?.(sql, context);
-      return writeOperation(sql, operation, afterLook(operation, outcome), { waits_for: outcome.detail });
-    });
-    return { operation: row, tell: [tellingOf(row, outcome.after_ms)], goOn: false };
-  }
-  if (outcome.kind === 'retry') {
-    const next = afterRetry(operation, outcome, deps.limits, (tries) =>
-      fullJitter(deps.entropy, tries, RETRY_BASE_MS, RETRY_CAP_MS),
-    );
-    const row = await writeOperation(deps.db, operation, next);
-    return { operation: row, tell: [tellingOf(row, next.due_in_ms ?? 0)], goOn: false };
-  }
-  const goesBack = outcome.kind === 'fail' || operation.status === 'undoing';
-  const started = goesBack ? await stepsStarted(deps.db, operation.operation_id) : NONE;
-  const commit = advance({ saga, context, outcome, started, limits: deps.limits, force: force ?? null });
-  const { freed, ...result } = await commitStep(deps.db, deps.entropy, operation, commit);
-  const admitted = freed === null ? [] : await admitNext(deps, result.operation, freed);
-  return { operation: result.operation, tell: [...result.tell, ...admitted], goOn: commit.next.keep_lease };
-}
-
-/** The commit that gave the place back stands, whatever becomes of this; the sweep admits who was missed. */
-async function admitNext(deps: RunnerDeps, operation: OperationRow, place: Place): Promise<readonly Telling[]> {
-  try {
-    return await admit(deps.db, place, deps.limits.places);
-  } catch (error) {
-    deps.onFault?.(error, operation);
-    return [];
-  }
-}
-
-const tellingOf = ({ operation_id, kind, priority }: OperationRow, delayMs: number): Telling => ({
-  operation_id,
-  kind,
-  priority,
-  delay_seconds: delayMs / 1000,
-});
-
-const NONE: ReadonlySet<string> = new Set();
 const NOT_NEEDED = 'not needed';
