@@ -219,6 +219,26 @@ it('an active one is listed again when its retire is cancelled', async () => {
   expect([await states(instance), await listed('stays')]).toEqual(['active/active', 1]);
 });
 
+it('an active one that was evicted and started unrouted has failed when its retire is cancelled, until its rebind', async () => {
+  const instance = await life.born('evicted');
+  const operation = await accept(instance, retire());
+  await until(operation, 'drain');
+  const pod = life.kubernetes.world.pods.get(podName(instance));
+  if (pod === undefined) throw new Error('its pod is not there');
+  life.kubernetes.world.deletePod(pod, 'outsider');
+  await until(operation, 'ready');
+  await cancelOperation({ db: life.db, limits: life.command.limits }, operation, CALLER);
+  for (let turns = 0; (await life.operation(operation)).status !== 'cancelled' && turns < 50; turns += 1)
+    await life.turn();
+  expect(await entry(instance, 'retire_undone')).toMatchObject({ desired_state: 'active', observed_state: 'failed' });
+  await life.sweep();
+  await life.settle();
+  // That sweep took what had failed out of discovery; the next one lists it again.
+  life.clock.now += 60_000;
+  await life.sweep();
+  expect([await states(instance), await listed('evicted')]).toEqual(['active/active', 1]);
+});
+
 it('a second retire after one that parked knows what the instance was: cancelled, it is that again', async () => {
   const instance = await life.born('twice');
   life.store.spoil = (bytes) => bytes.subarray(1);

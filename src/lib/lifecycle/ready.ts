@@ -85,6 +85,8 @@ async function orLate(context: StepContext, slot: SlotRow, message: string): Pro
   const on = { kind: 'Pod' as const, name: podName(slot) };
   const pod = await context.cluster.getPod(on.name);
   if (pod === null || pod.uid !== slot.pod_uid || pod.terminating) return repin(context, message);
+  // Seen here, whatever becomes of the message that tells of it.
+  if (pod.ready) return isReady(context, pod.pod_ip, ' (asked)');
   const detail = 'the bound pod has not been observed yet';
   return { kind: 'wait', on, for: 'settled', look_again_ms: LOOK_AGAIN_MS, detail };
 }

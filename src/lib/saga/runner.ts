@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { OutsideError } from '../errors.ts';
-import { admit } from './admit.ts';
 import { isPastReturn } from './advance.ts';
 import { loadObservation, loadSubject } from './context.ts';
 import { GUARD_LOOK_MS, guardHeld, guardsHolding } from './guard.ts';
@@ -9,7 +8,7 @@ import { takePlace, wantsPlace } from './places.ts';
 import { learn } from './progress.ts';
 import type { OperationRow } from './rows.ts';
 import type { RunnerDeps, Turn } from './runner-deps.ts';
-import { commitOutcome, unexpected } from './settle.ts';
+import { admitNext, commitOutcome, unexpected } from './settle.ts';
 import { done, fail, type Outcome, type Saga, type Step, type StepContext } from './step.ts';
 import { tell } from './tell.ts';
 import { LostLease } from './write.ts';
@@ -72,7 +71,7 @@ async function takeTurn(deps: RunnerDeps, operation: OperationRow, leftMs: numbe
   const early = verdictBeforeStep(saga, context, undoing, leftMs);
   if (early !== null) return commitOutcome(deps, saga, context, early);
   if (wantsPlace(operation)) {
-    await tell(deps, await admit(deps.db, operation.place, deps.limits.places));
+    await tell(deps, await admitNext(deps, operation, operation.place));
     return takePlace(deps.db, operation, deps.limits.places);
   }
   const point = `${saga.kind}.${step.name}${undoing ? '.undo' : ''}`;

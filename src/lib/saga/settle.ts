@@ -74,8 +74,8 @@ async function settle(
   return { operation: result.operation, tell: [...result.tell, ...admitted], goOn: commit.next.keep_lease };
 }
 
-/** The commit that gave the place back stands, whatever becomes of this; the sweep admits who was missed. */
-async function admitNext(deps: RunnerDeps, operation: OperationRow, place: Place): Promise<readonly Telling[]> {
+/** Admits the next in order. What was committed before stands, whatever becomes of this; the sweep admits who was missed. */
+export async function admitNext(deps: RunnerDeps, operation: OperationRow, place: Place): Promise<readonly Telling[]> {
   try {
     return await admit(deps.db, place, deps.limits.places);
   } catch (error) {
