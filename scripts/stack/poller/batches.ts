@@ -1,5 +1,5 @@
 // The decisions of an event source: how messages become calls, and which of them failed. Pure.
-import type { Message } from '@aws-sdk/client-sqs';
+import type { Message } from './queue.ts';
 
 /** What an invocation answered. */
 export interface Invocation {

@@ -1,8 +1,8 @@
 // Stands between the queues and the functions, in place of Lambda's event sources.
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { SQSClient } from '@aws-sdk/client-sqs';
 import { readMappings } from './mappings.ts';
+import { Queue } from './queue.ts';
 import { EventSource } from './source.ts';
 
 function must(name: string): string {
@@ -12,11 +12,10 @@ function must(name: string): string {
 }
 
 const region = must('AWS_REGION');
-const sqs = new SQSClient({ region, endpoint: must('AWS_ENDPOINT_URL_SQS'), maxAttempts: 1 });
 const mappings = readMappings(readFileSync(must('STACK_SERVERLESS_FILE'), 'utf8'));
 const sources = mappings.map((mapping) => {
-  const queueUrl = must(`WARREN_QUEUE_URL_${mapping.queue}`);
-  return new EventSource(mapping, sqs, queueUrl, must('AWS_ENDPOINT_URL_LAMBDA'), region);
+  const queue = new Queue(must('AWS_ENDPOINT_URL_SQS'), must(`WARREN_QUEUE_URL_${mapping.queue}`));
+  return new EventSource(mapping, queue, must('AWS_ENDPOINT_URL_LAMBDA'), region);
 });
 for (const source of sources) void source.run();
 

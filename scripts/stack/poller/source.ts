@@ -1,18 +1,12 @@
 // One event source: long-polls its queue, calls its function, deletes what did not fail.
 import { createConnection } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  ChangeMessageVisibilityBatchCommand,
-  DeleteMessageBatchCommand,
-  type Message,
-  ReceiveMessageCommand,
-  type SQSClient,
-} from '@aws-sdk/client-sqs';
+import { Agent, request } from 'undici';
 import { QUEUES } from '../env.ts';
 import { batchesOf, eventOf, failedIds, type Invocation, wanted } from './batches.ts';
 import type { Mapping } from './mappings.ts';
+import type { Message, Queue } from './queue.ts';
 
-const WAIT_SECONDS = 20;
 const BACK_OFF_MS = 300;
 /** What is done with is deleted together: ten messages, or what has come within this time. */
 const DELETE_AFTER_MS = 20;
@@ -31,18 +25,17 @@ export interface Counts {
 export class EventSource {
   readonly counts: Counts = { received: 0, deleted: 0, failed: 0, in_flight: 0 };
   readonly #mapping: Mapping;
-  readonly #sqs: SQSClient;
-  readonly #queueUrl: string;
+  readonly #queue: Queue;
   readonly #lambdaUrl: URL;
   readonly #region: string;
+  readonly #agent = new Agent();
   #onFree: (() => void) | undefined;
   #isHostThere = false;
   #done: string[] = [];
 
-  constructor(mapping: Mapping, sqs: SQSClient, queueUrl: string, lambdaUrl: string, region: string) {
+  constructor(mapping: Mapping, queue: Queue, lambdaUrl: string, region: string) {
     this.#mapping = mapping;
-    this.#sqs = sqs;
-    this.#queueUrl = queueUrl;
+    this.#queue = queue;
     this.#lambdaUrl = new URL(lambdaUrl);
     this.#region = region;
   }
@@ -54,15 +47,7 @@ export class EventSource {
         await this.#freeCall();
         if (!this.#isHostThere) await this.#hostIsThere();
         const free = this.#mapping.maximumConcurrency - this.counts.in_flight;
-        const { Messages: messages = [] } = await this.#sqs.send(
-          new ReceiveMessageCommand({
-            QueueUrl: this.#queueUrl,
-            MaxNumberOfMessages: wanted(free, this.#mapping.batchSize),
-            WaitTimeSeconds: WAIT_SECONDS,
-            MessageSystemAttributeNames: ['All'],
-            MessageAttributeNames: ['All'],
-          }),
-        );
+        const messages = await this.#queue.receive(wanted(free, this.#mapping.batchSize));
         this.counts.received += messages.length;
         for (const batch of batchesOf(messages, this.#mapping.batchSize)) void this.#deliver(batch);
       } catch (error) {
@@ -107,7 +92,8 @@ export class EventSource {
       this.counts.failed += batch.length;
       this.#isHostThere = false;
       console.error(`${this.#mapping.functionName}: ${error instanceof Error ? error.message : String(error)}`);
-      if (isRefused(error)) await this.#giveBack(batch).catch(() => {});
+      // The call never began: somebody else may have the messages at once.
+      if (isRefused(error)) await this.#queue.giveBack(handlesOf(batch)).catch(() => {});
     } finally {
       this.counts.in_flight -= 1;
       this.#onFree?.();
@@ -116,22 +102,23 @@ export class EventSource {
 
   async #invoke(batch: Message[]): Promise<Invocation> {
     const url = new URL(`/2015-03-31/functions/${this.#mapping.functionName}/invocations`, this.#lambdaUrl);
-    const answer = await fetch(url, {
+    const answer = await request(url, {
+      dispatcher: this.#agent,
       method: 'POST',
       body: JSON.stringify(eventOf(batch, QUEUES[this.#mapping.queue], this.#region)),
       signal: AbortSignal.timeout(CALL_TIMEOUT_MS),
     });
-    const text = await answer.text();
+    const text = await answer.body.text();
     return {
-      status: answer.status,
-      hasThrown: answer.headers.has('x-amz-function-error'),
+      status: answer.statusCode,
+      hasThrown: answer.headers['x-amz-function-error'] !== undefined,
       payload: text === '' ? undefined : JSON.parse(text),
     };
   }
 
   #remove(messages: readonly Message[]): void {
     if (this.#done.length === 0) setTimeout(() => this.#flush(), DELETE_AFTER_MS);
-    this.#done.push(...messages.map(({ ReceiptHandle = '' }) => ReceiptHandle));
+    this.#done.push(...handlesOf(messages));
     if (this.#done.length >= DELETE_MAX) this.#flush();
   }
 
@@ -141,28 +128,17 @@ export class EventSource {
   }
 
   async #delete(handles: readonly string[]): Promise<void> {
-    const entries = handles.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle }));
     try {
-      await this.#sqs.send(new DeleteMessageBatchCommand({ QueueUrl: this.#queueUrl, Entries: entries }));
-      this.counts.deleted += entries.length;
+      await this.#queue.delete(handles);
+      this.counts.deleted += handles.length;
     } catch (error) {
       // They come again, and find nothing to do.
       console.error(`${this.#mapping.queue}: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
-
-  /** The call never began: somebody else may have the messages at once. */
-  async #giveBack(messages: Message[]): Promise<void> {
-    const entries = messages.map(({ ReceiptHandle }, index) => ({
-      Id: String(index),
-      ReceiptHandle,
-      VisibilityTimeout: 0,
-    }));
-    await this.#sqs.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl: this.#queueUrl, Entries: entries }));
-  }
 }
 
-function isRefused(error: unknown): boolean {
-  const cause = error instanceof Error ? error.cause : undefined;
-  return cause instanceof Error && 'code' in cause && cause.code === 'ECONNREFUSED';
-}
+const handlesOf = (messages: readonly Message[]): string[] => messages.map(({ ReceiptHandle = '' }) => ReceiptHandle);
+
+const isRefused = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED';
