@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import pg from 'pg';
 import { OutsideError } from '../../errors.ts';
 import type { Database, Sql } from '../../ports.ts';
+import { lanesOf } from './lanes.ts';
 
 export interface PostgresOptions {
   readonly url: string;
@@ -21,11 +22,15 @@ export interface PostgresOptions {
 
 /** "cached plan must not change result type": a prepared statement whose tables a migration has changed since. */
 const STALE = '0A000';
+/** EPIPE has five letters too, but no digit. */
+const SQLSTATE = /^(?=.*\d)[0-9A-Z]{5}$/;
 const RETRYABLE = new Set(['40P01', '40001']);
 // Class 08 (connection), 57P0x (shutdown, crash, cannot connect now), 53300 (too many connections).
 const UNREACHABLE = /^(08...|57P0[1-5]|53300)$/;
 const ATTEMPTS = 3;
 const QUERY_TIMEOUT_MS = 10_000;
+/** Connections that statements outside of transactions share. */
+const LANES = 2;
 
 /** bigint columns are counts, versions and sequence numbers below 2^53: read them as numbers. */
 pg.types.setTypeParser(pg.types.builtins.INT8, Number);
@@ -47,6 +52,7 @@ export function createDatabase(options: PostgresOptions): Database {
     pipeline: true,
   });
   const rows = options.prepare === true ? preparedRows() : plainRows;
+  const lanes = lanesOf(pool, Math.min(LANES, options.poolMax), breaksConnection);
   // Without a listener an idle connection that breaks ends the process.
   pool.on('error', () => {});
 
@@ -100,9 +106,9 @@ export function createDatabase(options: PostgresOptions): Database {
     async query(text, values) {
       if (options.now !== undefined) return tx((sql) => sql.query(text, values));
       try {
-        return await rows(pool, text, values);
+        return await lanes((client) => rows(client, text, values));
       } catch (error) {
-        // Its connection keeps the stale statement for as long as it is pooled: a transaction gives it up.
+        // Another connection may hold the stale statement too: a transaction gives each up that does.
         if (codeOf(error) === STALE) return tx((sql) => sql.query(text, values));
         throw outside(error);
       }
@@ -115,17 +121,10 @@ function beginText(now: (() => Date) | undefined): string {
   return now === undefined ? 'begin' : `begin; set local warren.now = '${now().toISOString()}'`;
 }
 
-type Rows = <Row extends object>(
-  on: pg.Pool | pg.PoolClient,
-  text: string,
-  values?: readonly unknown[],
-) => Promise<Row[]>;
+type Rows = <Row extends object>(on: pg.PoolClient, text: string, values?: readonly unknown[]) => Promise<Row[]>;
 
-const plainRows: Rows = async <Row extends object>(
-  on: pg.Pool | pg.PoolClient,
-  text: string,
-  values: readonly unknown[] = [],
-) => (await on.query<Row>(text, [...values])).rows;
+const plainRows: Rows = async <Row extends object>(on: pg.PoolClient, text: string, values: readonly unknown[] = []) =>
+  (await on.query<Row>(text, [...values])).rows;
 
 /** Names each text by its hash: one release's statement is never taken for another's behind the same pooler. */
 function preparedRows(): Rows {
@@ -135,8 +134,14 @@ function preparedRows(): Rows {
     names.set(text, known);
     return known;
   };
-  return async <Row extends object>(on: pg.Pool | pg.PoolClient, text: string, values: readonly unknown[] = []) =>
+  return async <Row extends object>(on: pg.PoolClient, text: string, values: readonly unknown[] = []) =>
     (await on.query<Row>({ name: nameOf(text), text, values: [...values] })).rows;
+}
+
+/** What PostgreSQL says of a statement leaves its connection as it was, but for a stale plan, which it would keep. */
+function breaksConnection(error: Error): boolean {
+  const code = codeOf(error);
+  return !SQLSTATE.test(code) || code === STALE || UNREACHABLE.test(code);
 }
 
 function codeOf(error: unknown): string {
