@@ -3,7 +3,7 @@ import { KubeClient, type KubeObject } from '../../stack/kube/client.ts';
 import { accessFrom } from '../../stack/kube/kubeconfig.ts';
 import { atRate } from '../measure/pace.ts';
 import type { Life } from '../measure/phase.ts';
-import type { Side, Way } from './side.ts';
+import type { Resident, Side, Way } from './side.ts';
 
 const PODS = '/api/v1/namespaces/qwenpaw-instances/pods';
 const GIVE_UP_MS = 120_000;
@@ -80,8 +80,14 @@ class PodWatch {
   }
 }
 
+/** It needs to know no more than the pods. */
+interface BareSide extends Side {
+  move(way: Way, some: readonly Pick<Resident, 'pod'>[], rate: number): Promise<Life[]>;
+  close(): void;
+}
+
 /** The bare script of a cluster. `close` ends its watch. */
-export function bareSide(kubeconfig: string): Side & { close(): void } {
+export function bareSide(kubeconfig: string): BareSide {
   const client = new KubeClient(accessFrom(kubeconfig));
   const pods = new PodWatch(client);
   const order = (way: Way, name: string, uid: string): Promise<unknown> =>
