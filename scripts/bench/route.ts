@@ -1,36 +1,29 @@
-// The route function of a running stack under an open load: node scripts/bench/route.ts [--rate 500] [--seconds 20]
+// npm run bench:route: the route function under an open load, on a stack of its own. [--rate 500] [--seconds 20]
 // One JSON line: latency through gateway, authorizer and function, and SQL statements a call.
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { parseArgs, parseEnv } from 'node:util';
+import { parseArgs } from 'node:util';
 import pg from 'pg';
-import * as z from 'zod';
+import { down } from '../stack/client.ts';
+import { parseDotenv } from '../stack/env.ts';
+import { layoutFrom } from '../stack/layout.ts';
+import { type Need, startStack } from './measure/stack.ts';
 import { openLoop } from './open-loop.ts';
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
 const USER = 'bench-route';
 const ACTIVE_WITHIN_SECONDS = 60;
 const WARM_UP_SECONDS = 3;
 const COUNTED_CALLS = 100;
 const SQL_LIMIT = 2;
-
-const Environment = z.looseObject({ WARREN_URL: z.url(), WARREN_TOKEN_GATEWAY: z.string(), DATABASE_URL: z.url() });
-
-function environment(): z.infer<typeof Environment> {
-  const file = process.env['WARREN_STACK_ENV'] ?? join(root, '.stack', 'env');
-  if (!existsSync(file)) throw new Error(`${file} does not exist: run \`npm run stack -- up\` first`);
-  return Environment.parse(parseEnv(readFileSync(file, 'utf8')));
-}
+const USERS = 10;
 
 /** Waits until the user's assistant is active, creating it when there is none. */
-async function becomeActive(env: z.infer<typeof Environment>): Promise<void> {
+async function becomeActive(need: Need): Promise<void> {
   const ends = performance.now() + ACTIVE_WITHIN_SECONDS * 1000;
   for (;;) {
-    const response = await fetch(`${env.WARREN_URL}/v1/wake`, {
+    const response = await fetch(`${need('WARREN_URL')}/v1/wake`, {
       method: 'POST',
-      headers: { authorization: `Bearer ${env.WARREN_TOKEN_GATEWAY}` },
+      headers: { authorization: `Bearer ${need('WARREN_TOKEN_GATEWAY')}` },
       body: JSON.stringify({ user_id: USER, intent: 'user', wait_seconds: 10, create_if_absent: true }),
     });
     if (response.status === 200) return;
@@ -40,8 +33,8 @@ async function becomeActive(env: z.infer<typeof Environment>): Promise<void> {
 }
 
 /** Statements that one call of the function sends, counted where they leave: the same code, run in this process. */
-async function sqlPerCall(env: z.infer<typeof Environment>): Promise<number> {
-  Object.assign(process.env, env);
+async function sqlPerCall(): Promise<number> {
+  Object.assign(process.env, parseDotenv(readFileSync(layoutFrom(process.env).envFile, 'utf8')));
   const send = pg.Client.prototype.query;
   let statements = 0;
   Object.assign(pg.Client.prototype, {
@@ -63,15 +56,19 @@ async function sqlPerCall(env: z.infer<typeof Environment>): Promise<number> {
 const { values } = parseArgs({
   options: { rate: { type: 'string', default: '500' }, seconds: { type: 'string', default: '20' } },
 });
-const env = environment();
-await becomeActive(env);
-const load = {
-  url: `${env.WARREN_URL}/v1/route?user_id=${USER}`,
-  headers: { authorization: `Bearer ${env.WARREN_TOKEN_GATEWAY}` },
-  rate: Number(values.rate),
-};
-await openLoop({ ...load, seconds: WARM_UP_SECONDS });
-const latency = await openLoop({ ...load, seconds: Number(values.seconds) });
-const sql_per_call = await sqlPerCall(env);
-console.log(JSON.stringify({ bench: 'route', wanted_per_second: load.rate, ...latency, sql_per_call }));
-process.exitCode = latency.not_200 > 0 || sql_per_call > SQL_LIMIT ? 1 : 0;
+const need = startStack(USERS, 1);
+try {
+  await becomeActive(need);
+  const load = {
+    url: `${need('WARREN_URL')}/v1/route?user_id=${USER}`,
+    headers: { authorization: `Bearer ${need('WARREN_TOKEN_GATEWAY')}` },
+    rate: Number(values.rate),
+  };
+  await openLoop({ ...load, seconds: WARM_UP_SECONDS });
+  const latency = await openLoop({ ...load, seconds: Number(values.seconds) });
+  const sql_per_call = await sqlPerCall();
+  console.log(JSON.stringify({ bench: 'route', wanted_per_second: load.rate, ...latency, sql_per_call }));
+  process.exitCode = latency.not_200 > 0 || sql_per_call > SQL_LIMIT ? 1 : 0;
+} finally {
+  await down();
+}
