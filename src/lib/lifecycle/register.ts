@@ -37,11 +37,19 @@ export const register: Step = {
   },
 };
 
-/** A rebound assistant is still listed under its slot's name: only the registry changes. */
+/**
+ * A rebound assistant is still listed under its slot's name: only the registry changes. Unless the sweep took it out
+ * while it was failed and nothing was under way.
+ */
 export const reactivate: Step = {
   name: 'activate',
-  touches: 'nothing',
-  run: async (context) => done(activation(context, false)),
+  touches: 'additive',
+  async run(context) {
+    const { instance } = holding(context);
+    const isListed = instance.registered_at !== null;
+    if (!isListed) await context.discovery.register(discoveryEntry(instance, context.namespace));
+    return done(activation(context, !isListed));
+  },
 };
 
 /** One write: the instance is active and its slot's volumes are adopted (invariant 3). */

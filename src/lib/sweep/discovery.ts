@@ -68,10 +68,16 @@ export async function repairDiscovery(sql: Sql, discovery: DiscoveryPort): Promi
   }
   for (const entry of plan.deregister) {
     await discovery.deregister(entry);
+    await sql.query(TAKEN_OUT, [entry.ip, entry.metadata['instance_id']]);
     await note(sql, 'deregistered', null, entry);
   }
   return plan;
 }
+
+/** So that a rebind knows that it must list it again. */
+const TAKEN_OUT = `
+  update instance_registry set registered_at = null
+   where pod_dns = $1 and instance_id = $2 and holds_slot and observed_state <> 'active'`;
 
 const byIp = (listed: readonly DiscoveryEntry[], ip: string): DiscoveryEntry | null =>
   listed.find((entry) => entry.ip === ip) ?? null;
