@@ -21,10 +21,12 @@ const PARKED_SECONDS = 7 * 86_400;
 /** Milliseconds after which an object or an upload that nobody knows is one. */
 const UNKNOWN_MS = 86_400_000;
 const PREFIX = 'snapshots/';
+/** Keys asked for in one statement. */
+const PAGE = 1_000;
 /** A key is removed only while no snapshot and no work names it. */
-const UNNAMED = `
-  not exists (select 1 from snapshot s where s.object_key = $1)
-  and not exists (select 1 from snapshot_work w where w.object_key = $1)`;
+const unnamed = (key: string) => `
+  not exists (select 1 from snapshot s where s.object_key = ${key})
+  and not exists (select 1 from snapshot_work w where w.object_key = ${key})`;
 
 /**
  * For the sweep: gives up the work of operations that have ended, then aborts uploads and deletes objects that were
@@ -76,20 +78,27 @@ export async function findUnknown({ db, store, entropy }: GarbageDeps): Promise<
   const old = entropy.now() - UNKNOWN_MS;
   const uploads = (await store.listUploads(PREFIX)).filter(({ begun_at }) => begun_at.getTime() < old);
   const objects = (await store.list(PREFIX)).filter(({ modified_at }) => modified_at.getTime() < old);
+  const all = [...objects.map(({ key }) => ({ key, upload_id: '' })), ...uploads];
   const found: string[] = [];
-  for (const { key, upload_id } of [...objects.map(({ key }) => ({ key, upload_id: '' })), ...uploads]) {
-    const rows = await db.query(
-      `insert into snapshot_garbage (object_key, upload_id) select $1, $2
-        where ${upload_id === '' ? UNNAMED : 'not exists (select 1 from snapshot_work w where w.upload_id = $2)'}
-       on conflict do nothing returning 1`,
-      [key, upload_id],
-    );
-    if (rows.length > 0) found.push(key);
+  for (let first = 0; first < all.length; first += PAGE) {
+    const page = all.slice(first, first + PAGE);
+    const rows = await db.query<{ object_key: string }>(UNKNOWN, [
+      page.map(({ key }) => key),
+      page.map(({ upload_id }) => upload_id),
+    ]);
+    found.push(...rows.map(({ object_key }) => object_key));
   }
   return found;
 }
 
+const UNKNOWN = `
+  insert into snapshot_garbage (object_key, upload_id)
+  select f.key, f.upload_id from unnest($1::text[], $2::text[]) as f (key, upload_id)
+   where case f.upload_id when '' then ${unnamed('f.key')}
+              else not exists (select 1 from snapshot_work w where w.upload_id = f.upload_id) end
+  on conflict do nothing returning object_key`;
+
 async function isUnnamed(db: Database, key: string): Promise<boolean> {
-  const rows = await db.query(`select 1 where ${UNNAMED}`, [key]);
+  const rows = await db.query(`select 1 where ${unnamed('$1')}`, [key]);
   return rows.length > 0;
 }

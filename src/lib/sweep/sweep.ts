@@ -56,6 +56,7 @@ const IDLE: SweepReport = {
 /** Snapshots of an instance that are kept, whatever else rests on one. */
 const KEEP_SNAPSHOTS = 3;
 const SNAPSHOTS_A_RUN = 50;
+const DAY_SECONDS = 86_400;
 /** How long a message may be on its way before it is told again; seconds. */
 const FIRST_PAUSE_SECONDS = 30;
 
@@ -84,8 +85,12 @@ export async function sweep(deps: SweepDeps): Promise<SweepReport> {
     const proof = await part('cluster mark', () => turnMark(db, deps.cluster, randomUUID()), unproven);
     const published = await part('history', () => publishHistory(db, deps.events), 0);
     await part('old rows', () => prune(db), undefined);
-    await part('snapshots', () => tidySnapshots(deps), undefined);
-    if (!proof.ours) return { ...IDLE, ran: true, told: untold.length, published, held: proof.message };
+    // Last: what is only tidied keeps nothing waiting.
+    const tidied = () => part('snapshots', () => tidySnapshots(deps), undefined);
+    if (!proof.ours) {
+      await tidied();
+      return { ...IDLE, ran: true, told: untold.length, published, held: proof.message };
+    }
     await part('history heads', () => exportHeads(db, deps.store, new Date(deps.entropy.now())), null);
     await part('stopped shards', () => clearStoppedShards(db), undefined);
     const rebinds = await part('rebinds', () => collectRebinds(db, deps.entropy, deps.limits), none);
@@ -94,6 +99,7 @@ export async function sweep(deps: SweepDeps): Promise<SweepReport> {
     await tell(deps, [...rebinds, ...warming, ...purges]);
     const plan = await part('discovery', () => repairDiscovery(db, deps.discovery), { register: [], deregister: [] });
     await part('discovery health check', () => deps.discovery.assertHealthCheckNone(), undefined);
+    await tidied();
     return {
       ran: true,
       told: untold.length,
@@ -113,7 +119,15 @@ export async function sweep(deps: SweepDeps): Promise<SweepReport> {
 async function tidySnapshots(deps: SweepDeps): Promise<void> {
   await retainSnapshots(deps.db, KEEP_SNAPSHOTS, SNAPSHOTS_A_RUN);
   await collectGarbage(deps, SNAPSHOTS_A_RUN);
-  await findUnknown(deps);
+  // All objects are listed for it: whoever takes the lease looks, and nobody else for a day.
+  const day = await takeNamedLease(deps.db, 'unknown objects', DAY_SECONDS);
+  if (day === null) return;
+  try {
+    await findUnknown(deps);
+  } catch (error) {
+    await releaseNamedLease(deps.db, 'unknown objects', day);
+    throw error;
+  }
 }
 
 async function prune(db: Database): Promise<void> {
