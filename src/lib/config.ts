@@ -52,6 +52,7 @@ const Environment = z.object({
   WARREN_PULL_SECONDS: z.coerce.number().positive().default(5),
   WARREN_DRAIN_SECONDS: seconds(30),
   WARREN_DRAIN_MAX_SECONDS: seconds(600),
+  WARREN_SNAPSHOT_SECONDS: seconds(1_800),
   WARREN_GRACE_DAYS: z.coerce.number().min(0).default(7),
   WARREN_PLACES: z.string().default('').transform(places),
   WARREN_WARM_SLOTS: z.coerce.number().int().min(0).default(20),
@@ -72,6 +73,8 @@ export interface Limits {
   readonly drain_seconds: number;
   /** … and how long it waits for running work at most. */
   readonly drain_max_seconds: number;
+  /** How long a snapshot may take, all its backups together. */
+  readonly snapshot_seconds: number;
   /** Days a retired instance's volumes are kept. */
   readonly grace_days: number;
   /** How many operations hold each place at most. */
@@ -108,6 +111,7 @@ export function limitsOf(config: Config): Limits {
     warm_slots: config.WARREN_WARM_SLOTS,
     drain_seconds: config.WARREN_DRAIN_SECONDS,
     drain_max_seconds: config.WARREN_DRAIN_MAX_SECONDS,
+    snapshot_seconds: config.WARREN_SNAPSHOT_SECONDS,
     grace_days: config.WARREN_GRACE_DAYS,
     places: config.WARREN_PLACES,
   });

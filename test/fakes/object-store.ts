@@ -25,6 +25,8 @@ export class FakeObjectStore implements ObjectStorePort {
   /** Keys in the order in which they were deleted. */
   readonly deleted: string[] = [];
   unreachable = false;
+  /** Every call is refused (a right that is missing). */
+  refusing = false;
   /** What a completed object becomes instead of its bytes: another size, a changed byte. */
   spoil: ((bytes: Buffer) => Buffer) | null = null;
   readonly #now: () => number;
@@ -126,6 +128,7 @@ export class FakeObjectStore implements ObjectStorePort {
 
   #reach(what: string): void {
     if (this.unreachable) throw failure(`${what}: connect ECONNREFUSED`);
+    if (this.refusing) throw failure(`${what}: 403 AccessDenied`, false);
   }
 }
 

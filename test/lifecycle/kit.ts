@@ -31,12 +31,14 @@ const LIMITS: Limits = {
   warm_slots: 3,
   drain_seconds: 30,
   drain_max_seconds: 120,
+  snapshot_seconds: 1_800,
   grace_days: 7,
   places: { create: 50, restore: 50, backup: 20, recycle: 20 },
 };
 
 /** A whole Warren in memory, but for the registry, on a clock that tests move. */
-export async function openLife() {
+export async function openLife(more: Partial<Limits> = {}) {
+  const limits = { ...LIMITS, ...more };
   const clock = { now: Date.parse('2026-11-30T12:00:00Z') };
   let seed = 7;
   const entropy: Entropy = {
@@ -68,7 +70,7 @@ export async function openLife() {
     sagas: identity === 'step' ? stepSagas : recycleSagas,
     namespace: 'qwenpaw-instances',
     keys: { current: 'k1', keys: new Map([['k1', Buffer.alloc(32, 1)]]) },
-    limits: LIMITS,
+    limits,
     entropy,
     pause: async (ms: number) => {
       clock.now += ms;
@@ -78,8 +80,7 @@ export async function openLife() {
   async function observe(): Promise<void> {
     kubernetes.settle();
     const batch = observations.splice(0);
-    if (batch.length > 0)
-      await storeObservations(db, { cluster_uid, observations: batch }, { entropy, limits: LIMITS });
+    if (batch.length > 0) await storeObservations(db, { cluster_uid, observations: batch }, { entropy, limits });
   }
 
   /** Runs what is due once. Returns whether anything was. */
@@ -118,7 +119,7 @@ export async function openLife() {
     store,
     settle,
     turn,
-    command: { db, entropy, limits: LIMITS, namespace: 'qwenpaw-instances' },
+    command: { db, entropy, limits, namespace: 'qwenpaw-instances' },
     sweep: () =>
       sweep({
         db,
@@ -128,13 +129,13 @@ export async function openLife() {
         events,
         store,
         entropy,
-        limits: LIMITS,
+        limits,
         onFault: (part, error) => {
           throw new Error(`sweep: ${part}`, { cause: error });
         },
       }),
     async born(userId: string): Promise<InstanceRow> {
-      await acceptCreate({ db, entropy, limits: LIMITS, namespace: 'qwenpaw-instances' }, { user_id: userId }, CALLER);
+      await acceptCreate({ db, entropy, limits, namespace: 'qwenpaw-instances' }, { user_id: userId }, CALLER);
       await settle();
       return live(userId);
     },

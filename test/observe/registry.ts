@@ -14,6 +14,7 @@ export const LIMITS: Limits = {
   warm_slots: 20,
   drain_seconds: 1,
   drain_max_seconds: 10,
+  snapshot_seconds: 1_800,
   grace_days: 7,
   places: { create: 50, restore: 50, backup: 20, recycle: 20 },
 };

@@ -16,6 +16,7 @@ export const LIMITS: Limits = {
   warm_slots: 2,
   drain_seconds: 1,
   drain_max_seconds: 10,
+  snapshot_seconds: 300,
   grace_days: 7,
   // So few that operations wait for one another.
   places: { create: 2, restore: 2, backup: 1, recycle: 2 },

@@ -5,6 +5,7 @@ import type { DesiredState, ObservedState, OperationKind } from '../domain/state
 import { WarrenError } from '../errors.ts';
 import type { Database, Sql } from '../ports.ts';
 import type { Caller, CommandResult } from '../saga/commands.ts';
+import { deadlineSeconds } from '../saga/deadline.ts';
 import { appendHistory } from '../saga/history.ts';
 import { inFlight, insertOperation, queueOperation } from '../saga/operations.ts';
 import { placeAccepted } from '../saga/places.ts';
@@ -133,7 +134,7 @@ const newOperation = (deps: AcceptDeps, instance: InstanceRow, command: Command,
   step: command.step,
   actor: caller.actor,
   input: command.input,
-  deadline_seconds: deps.limits.create_deadline_seconds,
+  deadline_seconds: deadlineSeconds(command.kind, deps.limits),
   ...(command.bulk === undefined ? {} : { bulk: command.bulk }),
 });
 

@@ -1,3 +1,4 @@
+import { OutsideError } from '../errors.ts';
 import { appendHistory } from '../saga/history.ts';
 import type { OperationRow } from '../saga/rows.ts';
 import { done, fail, type Outcome, type Step, type StepContext } from '../saga/step.ts';
@@ -21,6 +22,8 @@ import { targetOf, type Work, workIfAnswered, workOf } from './work.ts';
 const RESERVE_MS = 5_000;
 /** Final snapshots of an assistant that keeps working: after so many the retire stops for a person. */
 const MAX_TAKES = 5;
+/** Tries in a row of a best-effort backup whose store or assistant does not answer; with their pauses about 40 s. */
+const BEST_EFFORT_TRIES = 20;
 
 /** What the operation says of its backup: a waived or skipped one is not taken, a best-effort one may fail. */
 function policyOf({ operation }: { readonly operation: Asked }): 'required' | 'best_effort' | 'skip' {
@@ -52,7 +55,7 @@ function callOf(context: StepContext): SnapshotCall {
     store: context.store,
     entropy: context.entropy,
     left: context.left,
-    limits: SNAPSHOT_LIMITS,
+    limits: { ...SNAPSHOT_LIMITS, total_seconds: context.limits.snapshot_seconds },
     pause: context.pause,
   };
 }
@@ -103,9 +106,28 @@ const step = (name: string, call: (call: SnapshotCall) => Promise<Progress>, und
   name,
   touches: 'additive',
   when: isWanted,
-  run: async (context) => (isStill(context) ? done({ detail: 'no backup' }) : goOn(context, call)),
+  async run(context) {
+    if (isStill(context)) return done({ detail: 'no backup' });
+    try {
+      return await goOn(context, call);
+    } catch (error) {
+      return withoutIt(context, error);
+    }
+  },
   ...(undo === undefined ? {} : { undo }),
 });
+
+/**
+ * A best-effort backup holds no stage up: what is refused is given up, and what cannot be reached once it has been
+ * tried often enough. @throws `error` otherwise.
+ */
+function withoutIt(context: StepContext, error: unknown): Outcome {
+  if (!(error instanceof OutsideError) || error.dependency === 'postgres') throw error;
+  if (policyOf(context) !== 'best_effort') throw error;
+  if (error.unreachable && (context.operation.state.tries ?? 0) < BEST_EFFORT_TRIES) throw error;
+  const code = error.unreachable ? 'dependency_unreachable' : `${error.dependency}_refused`;
+  return giveUp(context, { code, message: error.message });
+}
 
 /** What was begun of a snapshot is given up; `snapshot_ref` stays where it was. */
 const abandon: Step['undo'] = async (context) =>

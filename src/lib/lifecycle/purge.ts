@@ -82,18 +82,24 @@ async function drainAll(sql: Sql, context: StepContext): Promise<CommitEffect> {
   return { tell };
 }
 
-/** Waits for the recycles, and keeps what they saw gone as the proof. */
+/**
+ * Waits for the recycles, and keeps what they saw gone as the proof. Its deadline stands still meanwhile: they wait for
+ * places themselves, and one that was parked ends when a person redrives it.
+ */
 const proof: Step = {
   name: 'proof',
   touches: 'nothing',
   async run(context) {
-    const left = await context.sql.query<SlotRef & { state: string }>(
-      'select shard_id, pod_index, state from slot where instance_id = $1',
+    const left = await context.sql.query<SlotRef & { state: string; recycle: string | null }>(
+      `select s.shard_id, s.pod_index, s.state,
+              (select o.status from operation o where o.subject = 'slot:' || s.shard_id || '/' || s.pod_index
+                and o.kind = 'recycle' order by o.created_at desc limit 1) as recycle
+         from slot s where s.instance_id = $1`,
       [context.operation.subject],
     );
     if (left.length > 0) {
-      const detail = left.map((slot) => `${refOf(slot)} is ${slot.state}`).join(', ');
-      return { kind: 'look', after_ms: LOOK_MS, detail };
+      const states = left.map((slot) => `${refOf(slot)} is ${slot.state}, its recycle ${slot.recycle ?? 'gone'}`);
+      return { kind: 'retry', reason: states.join('; '), hold: true, after_ms: LOOK_MS };
     }
     return done({ commit: writeProof });
   },

@@ -1,6 +1,7 @@
 import type { Limits } from '../config.ts';
 import { isUniqueViolation, WarrenError } from '../errors.ts';
 import type { Database, Sql } from '../ports.ts';
+import { deadlineSeconds } from './deadline.ts';
 import { appendHistory } from './history.ts';
 import { openStep } from './lease.ts';
 import type { InstanceRow, OperationRow } from './rows.ts';
@@ -109,7 +110,7 @@ async function redrive(sql: Sql, limits: Limits, operationId: string, caller: Ca
             due_at = clock_now(), told_at = clock_now(), told_count = 0,
             deadline_at = clock_now() + make_interval(secs => $2)
       where operation_id = $1 returning *`,
-    [operationId, limits.create_deadline_seconds],
+    [operationId, deadlineSeconds(operation.kind, limits)],
   );
   await openStep(sql, operationId);
   // The time that it lay parked is none that its snapshot took.
