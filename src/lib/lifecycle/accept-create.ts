@@ -6,13 +6,13 @@ import { WarrenError } from '../errors.ts';
 import type { Database, Sql } from '../ports.ts';
 import type { Caller } from '../saga/commands.ts';
 import { appendHistory } from '../saga/history.ts';
+import { recall, remember } from '../saga/idempotency.ts';
 import { inFlight, insertOperation } from '../saga/operations.ts';
 import { placeAccepted } from '../saga/places.ts';
 import type { InstanceRow, OperationRow } from '../saga/rows.ts';
 import type { Telling } from '../saga/tell.ts';
 import type { CommandCaller } from './accept.ts';
 import { allocateSlot, type FreeSlot } from './allocate.ts';
-import { recall, remember } from './idempotency.ts';
 
 export interface CreateInput {
   readonly user_id: string;
