@@ -151,10 +151,14 @@ describe('commands against one another', () => {
     const asleep = await staged('asleep');
     const awake = await active('awake');
     const gone = await retired('gone');
+    const broken = await staged('broken');
+    await db().query(`update instance_registry set observed_state = 'failed' where instance_id = $1`, [broken]);
     const before = await counts(api.database);
     const cases: [FunctionName, string, number, string][] = [
       ['stage', asleep, 409, 'not_stageable'],
-      ['snapshot', asleep, 409, 'instance_failed'],
+      ['snapshot', asleep, 409, 'staged'],
+      ['snapshot', broken, 409, 'instance_failed'],
+      ['snapshot', gone, 410, 'instance_retired'],
       ['restore', awake, 409, 'not_restorable'],
       ['unretire', awake, 409, 'not_unretirable'],
       ['stage', gone, 409, 'not_stageable'],
@@ -167,6 +171,10 @@ describe('commands against one another', () => {
       expect(answer.body.instance_id).toBe(instance_id);
     }
     expect(await counts(api.database)).toEqual(before);
+  });
+
+  test('a snapshot of a staged one says that it has to be woken', async () => {
+    expect((await refused('snapshot', await staged('dormant'))).body.detail).toMatch(/wake it first/);
   });
 
   test('unretire: not once its purge began, not beside another instance, not what never lived', async () => {
