@@ -138,6 +138,10 @@ describe('commands against one another', () => {
     const stage = await command('stage', instance_id);
     const retire = await command('retire', instance_id, { reason: 'left' });
     expect([retire.status, retire.body.operation?.status]).toEqual([202, 'queued']);
+    // The rest of the stage, and the whole of its own.
+    const alone = (await command('retire', await active('alone'))).body.operation?.eta_seconds ?? 0;
+    expect(retire.body.operation?.eta_seconds).toBeGreaterThan(alone + 30);
+    expect(retire.body.operation?.eta_p90_seconds).toBeGreaterThan(retire.body.operation?.eta_seconds ?? 0);
     expect(retire.body.instance).toMatchObject({ desired_state: 'staged', observed_state: 'active' });
     const [row] = await db().query('select cancel_requested from operation where operation_id = $1', [
       stage.body.operation?.operation_id,

@@ -25,7 +25,7 @@ export interface RouteRow {
 }
 
 /** What costs a look more than the route itself. */
-export interface RouteWants {
+interface RouteWants {
   /** What the ETA of an operation is made of. */
   readonly eta: boolean;
   readonly coming_retire: boolean;
