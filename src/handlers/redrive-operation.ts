@@ -1,9 +1,8 @@
 import { apiFunction } from '../lib/api/function.ts';
 import { operationInput } from '../lib/api/inputs.ts';
-import { commandShape } from '../lib/registry/command.ts';
+import { commandAnswer } from '../lib/registry/command.ts';
 import { operationKey } from '../lib/registry/operations.ts';
 import { redriveOperation } from '../lib/saga/commands.ts';
-import { tell } from '../lib/saga/tell.ts';
 import { commandDeps } from '../lib/wiring-command.ts';
 
 const deps = commandDeps();
@@ -13,8 +12,6 @@ export const handler = apiFunction({
   name: 'redriveOperation',
   input: operationInput,
   async run({ input, caller }) {
-    const result = await redriveOperation(deps, operationKey(input.operation_id), caller);
-    await tell(deps, [result.operation]);
-    return { status: 202, body: await commandShape(deps, result) };
+    return commandAnswer(deps, await redriveOperation(deps, operationKey(input.operation_id), caller));
   },
 });

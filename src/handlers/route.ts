@@ -6,13 +6,14 @@ import { apiDeps, routeSettings } from '../lib/wiring-api.ts';
 
 const { db } = apiDeps();
 const settings = routeSettings();
+const WANTS = { eta: true, coming_retire: false };
 
 /** GET /v1/route?user_id= */
 export const handler = apiFunction({
   name: 'route',
   input: routeInput,
   async run({ input: { user_id }, header }) {
-    return routeAnswer(await readRoute(db, user_id, 'eta'), user_id, settings, header('if-none-match'));
+    return routeAnswer(await readRoute(db, user_id, WANTS), user_id, settings, header('if-none-match'));
   },
   onProblem: routeProblem,
 });

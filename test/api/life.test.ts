@@ -138,6 +138,10 @@ describe('commands against one another', () => {
     const stage = await command('stage', instance_id);
     const retire = await command('retire', instance_id, { reason: 'left' });
     expect([retire.status, retire.body.operation?.status]).toEqual([202, 'queued']);
+    // The rest of the stage, and the whole of its own.
+    const alone = (await command('retire', await active('alone'))).body.operation?.eta_seconds ?? 0;
+    expect(retire.body.operation?.eta_seconds).toBeGreaterThan(alone + 30);
+    expect(retire.body.operation?.eta_p90_seconds).toBeGreaterThan(retire.body.operation?.eta_seconds ?? 0);
     expect(retire.body.instance).toMatchObject({ desired_state: 'staged', observed_state: 'active' });
     const [row] = await db().query('select cancel_requested from operation where operation_id = $1', [
       stage.body.operation?.operation_id,
@@ -151,10 +155,14 @@ describe('commands against one another', () => {
     const asleep = await staged('asleep');
     const awake = await active('awake');
     const gone = await retired('gone');
+    const broken = await staged('broken');
+    await db().query(`update instance_registry set observed_state = 'failed' where instance_id = $1`, [broken]);
     const before = await counts(api.database);
     const cases: [FunctionName, string, number, string][] = [
       ['stage', asleep, 409, 'not_stageable'],
-      ['snapshot', asleep, 409, 'instance_failed'],
+      ['snapshot', asleep, 409, 'staged'],
+      ['snapshot', broken, 409, 'instance_failed'],
+      ['snapshot', gone, 410, 'instance_retired'],
       ['restore', awake, 409, 'not_restorable'],
       ['unretire', awake, 409, 'not_unretirable'],
       ['stage', gone, 409, 'not_stageable'],
@@ -167,6 +175,10 @@ describe('commands against one another', () => {
       expect(answer.body.instance_id).toBe(instance_id);
     }
     expect(await counts(api.database)).toEqual(before);
+  });
+
+  test('a snapshot of a staged one says that it has to be woken', async () => {
+    expect((await refused('snapshot', await staged('dormant'))).body.detail).toMatch(/wake it first/);
   });
 
   test('unretire: not once its purge began, not beside another instance, not what never lived', async () => {

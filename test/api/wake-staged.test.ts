@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { CommandShape, RouteShape } from '../../src/lib/api/schemas.ts';
+import { turnStageBack } from '../../src/lib/lifecycle/turn-back.ts';
 import { type Api, counts, makeActive, makeStaged, startApi } from './kit.ts';
 
 let api: Api;
@@ -177,6 +178,13 @@ describe('an assistant on its way to staged', () => {
     ]);
   });
 
+  test('a stage that a retire has come behind meanwhile is not turned round', async () => {
+    const { instance_id, operation_id } = await staging('overtaken', 'stopped');
+    await api.call('retire', { path: { instance_id } });
+    expect(await turnStageBack(api.database.db, instance_id, { actor: 'tester', role: 'user' })).toBeNull();
+    expect(await operations(instance_id)).toContainEqual({ operation_id, kind: 'stage', wake_requested: false });
+  });
+
   test('one that is being retired is 410, wake and route', async () => {
     const instance_id = await active('ending');
     await api.call('retire', { path: { instance_id } });
@@ -186,4 +194,56 @@ describe('an assistant on its way to staged', () => {
     expect((await refused('ending', { create_if_absent: true })).body.code).toBe('instance_retired');
     expect((await api.problem('route', { query: 'user_id=ending' })).status).toBe(410);
   });
+});
+
+describe('an assistant whose retire was accepted and has not begun', () => {
+  /** Where the instance is, by its user's name, and how it gets there. */
+  const CASES: readonly [string, string, () => Promise<string>][] = [
+    ['active behind a snapshot', 'active', () => behind('snapshot', active)],
+    ['restoring behind a restore', 'restoring', () => behind('restore', staged)],
+    ['starting behind its create', 'starting', created],
+    ['active with nothing before it', 'active', () => active('alone')],
+  ];
+
+  async function behind(name: 'snapshot' | 'restore', from: (user_id: string) => Promise<string>): Promise<string> {
+    const instance_id = await from(`behind-${name}`);
+    expect((await api.call(name, { path: { instance_id } })).status).toBe(202);
+    return instance_id;
+  }
+
+  async function created(): Promise<string> {
+    const { body } = await api.call<CommandShape>('create', { body: { user_id: 'behind-create' } });
+    return body.instance?.instance_id ?? '';
+  }
+
+  test.each(CASES)(
+    '%s: 409 with the retire, for person and background; its route stays',
+    async (_what, state, make) => {
+      const instance_id = await make();
+      const [{ user_id = '' } = {}] = await api.database.db.query<{ user_id: string }>(
+        'select user_id from instance_registry where instance_id = $1',
+        [instance_id],
+      );
+      const route = async () => (await api.call<RouteShape>('route', { query: `user_id=${user_id}` })).body.state;
+      expect(await route()).toBe(state);
+      const retire = await api.call<CommandShape>('retire', { path: { instance_id }, body: { reason: 'left' } });
+      for (const intent of ['user', 'background']) {
+        const { status, headers, body } = await refused(user_id, { intent, wait_seconds: 1, create_if_absent: true });
+        expect([status, body.code, body.operation_id]).toEqual([
+          409,
+          'operation_in_flight',
+          retire.body.operation?.operation_id,
+        ]);
+        expect(headers['retry-after']).toMatch(/^\d+$/);
+      }
+      expect(await route()).toBe(state);
+      // Cancelled, it is woken as before.
+      await api.call('cancelOperation', { path: { operation_id: retire.body.operation?.operation_id ?? '' } });
+      await api.database.db.query(
+        `update operation set status = 'cancelled', finished_at = clock_now() where operation_id = $1`,
+        [retire.body.operation?.operation_id],
+      );
+      expect((await wake(user_id)).status).toBe(state === 'active' ? 200 : 202);
+    },
+  );
 });

@@ -108,5 +108,6 @@ test('while a create is rolled back: 409 and when to come back', async () => {
   await api.database.db.query(`update operation set status = 'undoing' where operation_id = $1`, [operation_id]);
   const { status, headers, body } = await refused('undone');
   expect([status, body.code, headers['retry-after']]).toEqual([409, 'rolling_back', '5']);
-  expect(await readRoute(api.database.db, 'undone', 'no_eta')).toMatchObject({ operation: { status: 'undoing' } });
+  const wants = { eta: false, coming_retire: false };
+  expect(await readRoute(api.database.db, 'undone', wants)).toMatchObject({ operation: { status: 'undoing' } });
 });

@@ -116,6 +116,49 @@ describe('behind others', () => {
   });
 });
 
+describe('behind an operation in flight on the same subject', () => {
+  const own = { samples: { any: Array(20).fill(60) } };
+  const front = (more: Partial<Progress> = {}) => ({
+    kind: 'snapshot' as const,
+    step: 'backup',
+    progress: progress({ samples: { any: Array(20).fill(20) }, ...more }),
+  });
+
+  it('is the rest of that and the whole of its own', () => {
+    const first = etaOf('retire', 'begin', progress({ ...own, behind: front() }));
+    expect(first).toEqual({ eta_seconds: 80, eta_p90_seconds: 80 });
+    const later = etaOf('retire', 'begin', progress({ ...own, behind: front({ step_seconds: 15 }) }));
+    expect(later).toEqual({ eta_seconds: 65, eta_p90_seconds: 65 });
+  });
+
+  it('counts the queue that the one in front still stands in', () => {
+    const behind = front({ queue: { ahead: 1, elapsed: [0] } });
+    expect(etaOf('retire', 'begin', progress({ ...own, behind })).eta_seconds).toBe(40 + 20 + 60);
+  });
+
+  it('takes the later of its own place and of its turn: both are waited for at the same time', () => {
+    const queue = { ahead: 1, elapsed: [0] };
+    expect(etaOf('retire', 'begin', progress({ ...own, queue, behind: front() })).eta_seconds).toBe(120 + 60);
+    const soon = { ahead: 0, elapsed: [50] };
+    expect(etaOf('retire', 'begin', progress({ ...own, queue: soon, behind: front() })).eta_seconds).toBe(20 + 60);
+  });
+
+  it('adds the spreads of both as independent ones', () => {
+    const alone = etaOf('retire', 'begin', progress());
+    const before = etaOf('snapshot', 'backup', progress());
+    const both = etaOf('retire', 'begin', progress({ behind: { ...front(), progress: progress() } }));
+    expect(both.eta_seconds).toBeCloseTo(alone.eta_seconds + before.eta_seconds, 0);
+    const sway = (eta: typeof both) => eta.eta_p90_seconds - eta.eta_seconds;
+    expect(sway(both)).toBeCloseTo(Math.hypot(sway(alone), sway(before)), 0);
+  });
+
+  it('counts one that is being undone as nothing', () => {
+    expect(etaOf('retire', 'begin', progress({ ...own, behind: null }))).toEqual(
+      etaOf('retire', 'begin', progress(own)),
+    );
+  });
+});
+
 test('never below a second, and the 90th percentile never below the median', () => {
   const seconds = fc.double({ min: 0, max: 5_000, noNaN: true });
   const made = fc.record({
@@ -124,8 +167,12 @@ test('never below a second, and the 90th percentile never below the median', () 
     samples: fc.option(fc.record({ any: fc.array(seconds, { maxLength: 50 }) })),
     queue: fc.option(fc.record({ ahead: fc.nat(60), elapsed: fc.array(seconds, { maxLength: 20 }) })),
   });
+  const queued = fc.record({ itself: made, front: fc.option(made) }).map(({ itself, front }) => ({
+    ...itself,
+    behind: front && { kind: 'snapshot' as const, step: 'backup', progress: progress(front) },
+  }));
   fc.assert(
-    fc.property(made, (some) => {
+    fc.property(fc.oneof(made, queued), (some) => {
       const { eta_seconds, eta_p90_seconds } = etaOf('restore', 'ready', progress(some));
       expect(eta_seconds).toBeGreaterThanOrEqual(1);
       expect(eta_p90_seconds).toBeGreaterThanOrEqual(eta_seconds);

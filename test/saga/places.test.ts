@@ -3,7 +3,7 @@ import { type Entropy, systemEntropy } from '../../src/lib/domain/ids.ts';
 import type { OperationKind } from '../../src/lib/domain/states.ts';
 import { getOperation } from '../../src/lib/registry/operations.ts';
 import { cancelOperation } from '../../src/lib/saga/commands.ts';
-import { insertOperation, type NewOperation } from '../../src/lib/saga/operations.ts';
+import { insertOperation, type NewOperation, queueOperation } from '../../src/lib/saga/operations.ts';
 import type { OperationRow } from '../../src/lib/saga/rows.ts';
 import { runOperation } from '../../src/lib/saga/runner.ts';
 import type { RunnerDeps } from '../../src/lib/saga/runner-deps.ts';
@@ -134,6 +134,33 @@ it('shows who waits its place in the queue, and an ETA that counts the wait', as
   expect(six).toBeGreaterThan(four);
   // One that has just come stands behind them, though nothing has looked at it yet.
   expect((await getOperation({ db: database.db, pull_seconds: 5 }, await begin())).queue_position).toBe(4);
+});
+
+it('counts the line for a place in the ETA of one that is queued behind another on its subject', async () => {
+  work = LONG;
+  const backup = { input: { backup: 'required' } };
+  const first = await begin('stage', backup);
+  await run(first);
+  const { subject } = await read(first);
+  for (let more = 0; more < 3; more += 1) await run(await begin('stage', backup));
+  clock.now += 10;
+  const retire = {
+    subject,
+    instance_id: null,
+    kind: 'retire' as const,
+    step: 'begin',
+    actor: 'test',
+    deadline_seconds: 600,
+  };
+  await database.db.tx((sql) => queueOperation(sql, entropy, retire));
+  const [queued] = await database.db.query<{ operation_id: string }>(
+    `select operation_id from operation where status = 'queued'`,
+  );
+  const eta = await getOperation({ db: database.db, pull_seconds: 5 }, queued?.operation_id ?? '');
+  const front = await getOperation({ db: database.db, pull_seconds: 5 }, first);
+  // Three go first, one at a time: that is later than the end of what it is queued behind.
+  expect(eta.eta_seconds).toBeGreaterThan((front.eta_seconds ?? 0) + 60 + 2 * 45);
+  expect(eta.queue_position).toBeUndefined();
 });
 
 it('lets what somebody waits for go before bulk', async () => {

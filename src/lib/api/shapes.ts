@@ -59,8 +59,8 @@ export function instanceShape(row: InstanceRow, operationId: string | null): Ins
 }
 
 /**
- * `steps` are this operation's, in order; `progress` is there while it goes forward, and makes its ETA (`pullSeconds`:
- * domain/start-class.ts).
+ * `steps` are this operation's, in order; `progress` is there while it goes forward or is queued, and makes its ETA
+ * (`pullSeconds`: domain/start-class.ts).
  */
 export function operationShape(
   row: OperationRow,
@@ -87,9 +87,10 @@ export function operationShape(
   };
 }
 
-/** Its ETA, and its place in the queue while it waits for one. */
+/** Its ETA, and its place in the queue while it waits for one; one that is queued has not come into that yet. */
 function aheadOf(row: OperationRow, progress: Progress, pullSeconds: number) {
-  const position = progress.queue === null ? {} : { queue_position: progress.queue.ahead + 1 };
+  const position =
+    progress.queue === null || row.status === 'queued' ? {} : { queue_position: progress.queue.ahead + 1 };
   return { ...etaOf(row.kind, row.step, progress, pullSeconds), ...position };
 }
 

@@ -51,6 +51,13 @@ const MORE: Readonly<Record<EtaClass, Remaining>> = {
 /** Made-up samples that stand for the prior; each measured one takes the place of one of them. */
 const PRIOR_SAMPLES = 10;
 
+/** An operation that goes forward, and where it stands. */
+export interface Running {
+  readonly kind: OperationKind;
+  readonly step: string;
+  readonly progress: Progress;
+}
+
 /** Where an operation stands: all that its ETA is made of. */
 export interface Progress {
   /** Since its present step began. */
@@ -64,6 +71,8 @@ export interface Progress {
   readonly samples: Readonly<Record<string, readonly number[]>> | null;
   /** While it waits for a place: how many go first, and how long each of those that hold one has had it. */
   readonly queue: { readonly ahead: number; readonly elapsed: readonly number[] } | null;
+  /** Of one that is queued only: what is in flight on its subject; null while that is undone, which has no ETA. */
+  readonly behind?: Running | null;
 }
 
 export interface Eta {
@@ -83,14 +92,18 @@ function etaClass(kind: OperationKind, progress: Progress, pullSeconds: number):
 
 /**
  * Median and 90th percentile of the time that is left, in seconds and tenths, never below 1: the rest of those of its
- * class that lasted longer than it has by now, plus the wait for a place. Having lasted long says by itself that it is
- * one of the slow ones. `pullSeconds`: start-class.ts.
+ * class that lasted longer than it has by now, plus the wait for its turn (a place, the operation that it is queued
+ * behind). Having lasted long says by itself that it is one of the slow ones. `pullSeconds`: start-class.ts.
  */
 export function etaOf(kind: OperationKind, step: string, progress: Progress, pullSeconds: number): Eta {
   const which = etaClass(kind, progress, pullSeconds);
   const samples = withPrior(progress.samples?.[which] ?? [], priorOf(kind, step, which));
-  const { queue } = progress;
-  if (queue !== null) return behindQueue(samples, queue);
+  const { queue, behind } = progress;
+  if (queue !== null || behind !== undefined) {
+    const sorted = samples.toSorted((a, b) => a - b);
+    const place = queue === null ? AT_ONCE : untilPlace(sorted, queue);
+    return fromTurn(sorted, later(place, untilEnd(behind ?? null, pullSeconds)));
+  }
   const left = leftOf(samples, Math.max(0, progress.step_seconds));
   const latest = Math.max(1, progress.deadline_seconds);
   return shown(Math.min(latest, quantile(left, 0.5)), Math.min(latest, quantile(left, 0.9)));
@@ -111,15 +124,33 @@ function priorOf(kind: OperationKind, step: string, which: EtaClass): Remaining 
 const withPrior = (samples: readonly number[], prior: Remaining): readonly number[] =>
   samples.length >= PRIOR_SAMPLES ? samples : [...samples, ...spread(prior, PRIOR_SAMPLES - samples.length)];
 
-/** What a place is waited for, and then the whole of the operation. */
-function behindQueue(samples: readonly number[], { ahead, elapsed }: NonNullable<Progress['queue']>): Eta {
-  const sorted = samples.toSorted((a, b) => a - b);
-  const wait = secondsUntilPlace(sorted, elapsed, ahead);
+/** Seconds until an operation may begin: their median, and from there to their 90th percentile. */
+interface Turn {
+  readonly p50: number;
+  readonly sway: number;
+}
+const AT_ONCE: Turn = { p50: 0, sway: 0 };
+const later = (one: Turn, other: Turn): Turn => (other.p50 > one.p50 ? other : one);
+
+/** The wait for a place. Its spread: of as many ends as it waits for, shared by the places. */
+function untilPlace(sorted: readonly number[], { ahead, elapsed }: NonNullable<Progress['queue']>): Turn {
+  const spreadOfOne = quantile(sorted, 0.9) - quantile(sorted, 0.5);
+  const sway = (spreadOfOne * Math.sqrt(ahead + 1)) / Math.max(1, elapsed.length);
+  return { p50: secondsUntilPlace(sorted, elapsed, ahead), sway };
+}
+
+/** What is left of the operation in front, as if it went on to its end: one that heeds its cancel ends before. */
+function untilEnd(front: Running | null, pullSeconds: number): Turn {
+  if (front === null) return AT_ONCE;
+  const { eta_seconds, eta_p90_seconds } = etaOf(front.kind, front.step, front.progress, pullSeconds);
+  return { p50: eta_seconds, sway: eta_p90_seconds - eta_seconds };
+}
+
+/** The wait for its turn, and then the whole of the operation. */
+function fromTurn(sorted: readonly number[], turn: Turn): Eta {
   const p50 = quantile(sorted, 0.5);
   const p90 = quantile(sorted, 0.9);
-  // The spread of the wait: of as many ends as it waits for, shared by the places.
-  const sway = ((p90 - p50) * Math.sqrt(ahead + 1)) / Math.max(1, elapsed.length);
-  return shown(wait + p50, wait + p50 + Math.hypot(p90 - p50, sway));
+  return shown(turn.p50 + p50, turn.p50 + p50 + Math.hypot(p90 - p50, turn.sway));
 }
 
 /**

@@ -6,13 +6,13 @@ import { WarrenError } from '../errors.ts';
 import type { Database, Sql } from '../ports.ts';
 import type { Caller } from '../saga/commands.ts';
 import { appendHistory } from '../saga/history.ts';
+import { recall, remember } from '../saga/idempotency.ts';
 import { inFlight, insertOperation } from '../saga/operations.ts';
 import { placeAccepted } from '../saga/places.ts';
 import type { InstanceRow, OperationRow } from '../saga/rows.ts';
 import type { Telling } from '../saga/tell.ts';
 import type { CommandCaller } from './accept.ts';
 import { allocateSlot, type FreeSlot } from './allocate.ts';
-import { recall, remember } from './idempotency.ts';
 
 export interface CreateInput {
   readonly user_id: string;
@@ -37,7 +37,8 @@ interface AcceptDeps {
 /**
  * Accepts a create in one transaction: instance (active/pending), its slot held, the operation, history. Asked again
  * for the same user it returns what is there. Nothing outside is touched, and the queue is told by the caller afterwards.
- * @throws WarrenError capacity_exhausted, operation_in_flight, rolling_back, idempotency_key_reused.
+ * @throws WarrenError capacity_exhausted, operation_in_flight, rolling_back, instance_failed (its retire is parked),
+ * idempotency_key_reused.
  */
 export async function acceptCreate(deps: AcceptDeps, input: CreateInput, caller: CommandCaller): Promise<Accepted> {
   const accepted = await deps.db.tx(async (sql) => {
@@ -55,7 +56,10 @@ export async function acceptCreate(deps: AcceptDeps, input: CreateInput, caller:
   return placeAccepted(deps, accepted);
 }
 
-/** The user's live instance, when there is one. */
+/**
+ * The user's live instance, when there is one. One that is being retired is not: the route says 410, and its user is free
+ * with the retire's last commit (one_live_instance_per_user), not before.
+ */
 async function present(sql: Sql, input: CreateInput): Promise<Accepted | null> {
   const [instance] = await sql.query<InstanceRow>(
     `select * from instance_registry where user_id = $1 and observed_state <> 'retired'`,
@@ -63,6 +67,7 @@ async function present(sql: Sql, input: CreateInput): Promise<Accepted | null> {
   );
   if (instance === undefined) return null;
   const operation = await inFlight(sql, instance.instance_id);
+  if (instance.desired_state === 'retired') throw await ending(sql, instance, operation);
   if (operation === null || operation.kind !== 'create') return { instance, operation: null, tell: [] };
   const about = { instance_id: instance.instance_id, operation_id: operation.operation_id, retryAfterSeconds: 2 };
   if (operation.status === 'undoing') {
@@ -76,6 +81,35 @@ async function present(sql: Sql, input: CreateInput): Promise<Accepted | null> {
     );
   }
   return { instance, operation, tell: [] };
+}
+
+/** Why a user whose instance is being retired gets no other yet. */
+async function ending(
+  sql: Sql,
+  { user_id, instance_id }: InstanceRow,
+  operation: OperationRow | null,
+): Promise<WarrenError> {
+  if (operation !== null) {
+    const about = { instance_id, operation_id: operation.operation_id, retryAfterSeconds: 2 };
+    if (operation.status === 'undoing') {
+      return new WarrenError('rolling_back', `the ${operation.kind} of ${instance_id} is being rolled back`, about);
+    }
+    const until = `${user_id} is free for a new instance when it has ended`;
+    return new WarrenError(
+      'operation_in_flight',
+      `a ${operation.kind} of ${instance_id} is in flight: ${until}`,
+      about,
+    );
+  }
+  const [parked] = await sql.query<{ operation_id: string }>(
+    `select operation_id from operation where subject = $1 and status = 'parked' order by operation_id desc limit 1`,
+    [instance_id],
+  );
+  return new WarrenError(
+    'instance_failed',
+    `the retire of ${instance_id} is parked: redrive it, or retire with waive_backup, before ${user_id} gets another`,
+    { instance_id, ...(parked !== undefined && { operation_id: parked.operation_id }) },
+  );
 }
 
 async function bear(sql: Sql, deps: AcceptDeps, input: CreateInput, caller: Caller): Promise<Accepted> {

@@ -7,11 +7,11 @@ import type { Database, Sql } from '../ports.ts';
 import type { Caller, CommandResult } from '../saga/commands.ts';
 import { deadlineSeconds } from '../saga/deadline.ts';
 import { appendHistory } from '../saga/history.ts';
+import { type Idempotency, recallCommand, rememberCommand } from '../saga/idempotency.ts';
 import { inFlight, insertOperation, queueOperation } from '../saga/operations.ts';
 import { placeAccepted } from '../saga/places.ts';
 import type { InstanceRow, OperationRow } from '../saga/rows.ts';
 import type { Telling } from '../saga/tell.ts';
-import { type Idempotency, recallCommand, rememberCommand } from './idempotency.ts';
 
 export interface AcceptDeps {
   readonly db: Database;

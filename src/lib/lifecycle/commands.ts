@@ -72,6 +72,13 @@ export const snapshotCommand = (input: { reason: string }): Command => ({
   writes: null,
   refusal(instance) {
     if (instance.desired_state === 'active' && instance.observed_state === 'active') return null;
+    if (instance.observed_state === 'retired') {
+      return new WarrenError('instance_retired', `${instance.instance_id} is retired`, about(instance));
+    }
+    if (instance.desired_state === 'staged' && instance.observed_state === 'staged') {
+      const why = `${instance.instance_id} is staged, and only an active instance is backed up: wake it first`;
+      return new WarrenError('staged', why, about(instance));
+    }
     return new WarrenError(
       'instance_failed',
       `only an active instance is backed up; ${instance.instance_id} is ${states(instance)}`,

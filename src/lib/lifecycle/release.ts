@@ -2,10 +2,10 @@ import { type SlotRef, slotSubject } from '../domain/names.ts';
 import { WarrenError } from '../errors.ts';
 import type { Sql } from '../ports.ts';
 import { appendHistory } from '../saga/history.ts';
+import { recallCommand, remember } from '../saga/idempotency.ts';
 import { inFlight, insertOperation } from '../saga/operations.ts';
 import type { InstanceRow, OperationRow, SlotRow } from '../saga/rows.ts';
 import type { AcceptDeps, Accepted, CommandCaller } from './accept.ts';
-import { recallCommand, remember } from './idempotency.ts';
 import { recycleOf } from './recycle.ts';
 
 export interface Release extends SlotRef {

@@ -1,8 +1,8 @@
 import { isUniqueViolation, WarrenError } from '../errors.ts';
+import { recallCommand, rememberCommand } from '../saga/idempotency.ts';
 import { placeAccepted } from '../saga/places.ts';
 import { type AcceptDeps, type Accepted, begin, type CommandCaller, lockInstance } from './accept.ts';
 import { restoreCommand } from './commands.ts';
-import { recallCommand, rememberCommand } from './idempotency.ts';
 
 /**
  * Brings a retired instance back while its volumes are still kept: a restore, accepted in the transaction that makes

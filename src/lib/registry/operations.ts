@@ -27,7 +27,7 @@ export async function withSteps({ db, pull_seconds }: EtaDeps, row: OperationRow
     return operationShape(row, [], await firstProgressOf(db, row.operation_id), pull_seconds);
   }
   const steps = await stepsOf(db, [row.operation_id]);
-  const progress = await progressOf(db, [row.operation_id]);
+  const progress = await progressOf(db, [row]);
   return operationShape(row, steps, progress.get(row.operation_id), pull_seconds);
 }
 
@@ -63,9 +63,10 @@ export async function listOperations(deps: EtaDeps, filter: OperationFilter): Pr
       order by operation_id desc limit $4`,
     [filter.status ?? null, filter.kind ?? null, keyOf(filter.cursor, UUID_KEY), filter.limit + 1],
   );
-  const ids = rows.slice(0, filter.limit).map(({ operation_id }) => operation_id);
+  const shown = rows.slice(0, filter.limit);
+  const ids = shown.map(({ operation_id }) => operation_id);
   const steps = Map.groupBy(await stepsOf(db, ids), ({ operation_id }) => operation_id);
-  const progress = await progressOf(db, ids);
+  const progress = await progressOf(db, shown);
   return pageOf(
     rows,
     filter.limit,

@@ -16,7 +16,7 @@ export interface WakeDeps {
   create(userId: string, caller: Caller): Promise<void>;
   /** Accepts a restore of a staged instance and tells the queue. */
   restore(instanceId: string, caller: Caller): Promise<void>;
-  /** Notes on a stage that its owner came back, and tells the queue. */
+  /** Notes on a stage that its owner came back, and tells the queue; nothing when a retire waits behind it. */
   turnBack(instanceId: string, caller: Caller): Promise<void>;
 }
 
@@ -34,8 +34,10 @@ const NEXT_LOOK_MS = 250;
 /**
  * Gets a user's assistant to answer: 200 with the route once it is active; 202 with what is left when `wait_seconds`
  * pass before. A user without an instance gets one when `create_if_absent` says so, and only then.
- * A staged one is restored, a stage on its way turned back, for a user and never for the background.
- * @throws WarrenError no_instance, instance_retired, staged, instance_failed, rolling_back, capacity_exhausted
+ * A staged one is restored, a stage on its way turned back, for a user and never for the background. One whose retire
+ * was accepted is given to nobody any more, whatever it still does.
+ * @throws WarrenError no_instance, instance_retired, operation_in_flight (the retire), staged, instance_failed,
+ * rolling_back, capacity_exhausted.
  */
 export async function wake(deps: WakeDeps, input: WakeInput, caller: Caller): Promise<Answer> {
   const end = deps.now() + input.wait_seconds * 1000;
@@ -45,7 +47,8 @@ export async function wake(deps: WakeDeps, input: WakeInput, caller: Caller): Pr
   let tellsTime = false;
   for (let pause = FIRST_LOOK_MS; ; pause = Math.min(NEXT_LOOK_MS, pause * 1.5)) {
     const isLast = deps.now() >= end;
-    const row = await readRoute(deps.db, input.user_id, tellsTime ? 'eta' : 'no_eta');
+    const row = await readRoute(deps.db, input.user_id, { eta: tellsTime, coming_retire: true });
+    if (row !== null) refuseBeforeRetire(row);
     if (mayCreate && isAbsent(row)) {
       // Once a call: a create that rolled back at once is the caller's to repeat.
       mayCreate = false;
@@ -68,6 +71,19 @@ export async function wake(deps: WakeDeps, input: WakeInput, caller: Caller): Pr
     if (isLast) continue;
     await deps.sleep(Math.max(0, Math.min(pause, end - deps.now())));
   }
+}
+
+/**
+ * Whoever comes now would be sent to an assistant that ends in a moment.
+ * @throws WarrenError operation_in_flight, with the retire.
+ */
+function refuseBeforeRetire({ user_id, instance_id, coming_retire }: RouteRow): void {
+  if (coming_retire === null) return;
+  throw new WarrenError('operation_in_flight', `A retire of the assistant of ${user_id} is about to begin`, {
+    instance_id,
+    operation_id: coming_retire,
+    retryAfterSeconds: 2,
+  });
 }
 
 /** Staged, on its way there, or failed on the way there or back: a wake brings it back, unless a person must look first. */

@@ -3,14 +3,18 @@ import { isUniqueViolation, WarrenError } from '../errors.ts';
 import type { Database, Sql } from '../ports.ts';
 import { deadlineSeconds } from './deadline.ts';
 import { appendHistory } from './history.ts';
+import { type Idempotency, recallCommand, rememberCommand } from './idempotency.ts';
 import { openStep } from './lease.ts';
 import type { InstanceRow, OperationRow } from './rows.ts';
+import type { Telling } from './tell.ts';
 
 /** Who asks: recorded in history. */
 export interface Caller {
   readonly actor: string;
   readonly role: string;
 }
+
+type KeyedCaller = Caller & { readonly idempotency?: Idempotency };
 
 interface CommandDeps {
   readonly db: Database;
@@ -22,6 +26,11 @@ export interface CommandResult {
   readonly instance: InstanceRow | null;
 }
 
+/** What was asked of an operation, and who must be told of it after the commit. */
+interface Asked extends CommandResult {
+  readonly tell: readonly Telling[];
+}
+
 /** Kinds that a person may cancel while they go forward; the others end by themselves. */
 const CANCELLABLE = new Set<OperationRow['kind']>(['create', 'stage', 'restore', 'retire', 'snapshot', 'warm_up']);
 
@@ -30,42 +39,46 @@ export const isPastStop = (step: string): boolean => step === 'stop' || step ===
 
 /**
  * Asks an operation to stop and take back what it did; the runner sees it before its next step.
- * @throws WarrenError operation_not_found, rolling_back, not_cancellable.
+ * @throws WarrenError operation_not_found, rolling_back, not_cancellable, idempotency_key_reused.
  */
-export function cancelOperation(deps: CommandDeps, operationId: string, caller: Caller): Promise<CommandResult> {
-  return deps.db.tx(async (sql) => {
-    const operation = await lockOperation(sql, operationId);
-    if (operation.status === 'undoing') {
-      throw new WarrenError('rolling_back', `operation ${operationId} is being rolled back already`, about(operation));
-    }
-    const open = ['queued', 'pending', 'running', 'waiting'].includes(operation.status);
-    const tooLate = isPastStop(operation.step);
-    if (!open || tooLate || !CANCELLABLE.has(operation.kind)) {
-      const cannot = tooLate ? 'can no longer be cancelled: its pod is being stopped' : 'cannot be cancelled';
-      const why = open ? `a ${operation.kind} ${cannot}` : `it is ${operation.status}`;
-      throw new WarrenError('not_cancellable', `operation ${operationId}: ${why}`, about(operation));
-    }
-    if (operation.cancel_requested) return withInstance(sql, operation);
-    const [row] = await sql.query<OperationRow>(
-      `update operation
-          set cancel_requested = true, due_at = clock_now(), told_at = clock_now(), told_count = 0,
-              status = case status when 'queued' then 'cancelled' else status end,
-              finished_at = case status when 'queued' then clock_now() end
-        where operation_id = $1 returning *`,
-      [operationId],
-    );
-    await note(sql, row ?? operation, caller, 'cancel_requested');
-    return withInstance(sql, row ?? operation);
-  });
+export function cancelOperation(deps: CommandDeps, operationId: string, caller: KeyedCaller): Promise<Asked> {
+  return deps.db.tx((sql) => oncePerKey(sql, operationId, caller, (operation) => cancel(sql, operation, caller)));
+}
+
+async function cancel(sql: Sql, operation: OperationRow, caller: Caller): Promise<OperationRow> {
+  const { operation_id } = operation;
+  if (operation.status === 'undoing') {
+    throw new WarrenError('rolling_back', `operation ${operation_id} is being rolled back already`, about(operation));
+  }
+  const open = ['queued', 'pending', 'running', 'waiting'].includes(operation.status);
+  const tooLate = isPastStop(operation.step);
+  if (!open || tooLate || !CANCELLABLE.has(operation.kind)) {
+    const cannot = tooLate ? 'can no longer be cancelled: its pod is being stopped' : 'cannot be cancelled';
+    const why = open ? `a ${operation.kind} ${cannot}` : `it is ${operation.status}`;
+    throw new WarrenError('not_cancellable', `operation ${operation_id}: ${why}`, about(operation));
+  }
+  if (operation.cancel_requested) return operation;
+  const [row] = await sql.query<OperationRow>(
+    `update operation
+        set cancel_requested = true, due_at = clock_now(), told_at = clock_now(), told_count = 0,
+            status = case status when 'queued' then 'cancelled' else status end,
+            finished_at = case status when 'queued' then clock_now() end
+      where operation_id = $1 returning *`,
+    [operation_id],
+  );
+  await note(sql, row ?? operation, caller, 'cancel_requested');
+  return row ?? operation;
 }
 
 /**
  * Lets a parked operation go on from the step it stopped at, with a new deadline.
- * @throws WarrenError operation_not_found, not_redrivable, operation_in_flight.
+ * @throws WarrenError operation_not_found, not_redrivable, operation_in_flight, idempotency_key_reused.
  */
-export async function redriveOperation(deps: CommandDeps, operationId: string, caller: Caller): Promise<CommandResult> {
+export async function redriveOperation(deps: CommandDeps, operationId: string, caller: KeyedCaller): Promise<Asked> {
   try {
-    return await deps.db.tx((sql) => redrive(sql, deps.limits, operationId, caller));
+    return await deps.db.tx((sql) =>
+      oncePerKey(sql, operationId, caller, (operation) => redrive(sql, deps.limits, operation, caller)),
+    );
   } catch (error) {
     if (!isUniqueViolation(error, 'one_in_flight_per_subject')) throw error;
     throw new WarrenError('operation_in_flight', `another operation holds the place of operation ${operationId}`, {
@@ -75,15 +88,15 @@ export async function redriveOperation(deps: CommandDeps, operationId: string, c
   }
 }
 
-async function redrive(sql: Sql, limits: Limits, operationId: string, caller: Caller): Promise<CommandResult> {
-  const operation = await lockOperation(sql, operationId);
+async function redrive(sql: Sql, limits: Limits, operation: OperationRow, caller: Caller): Promise<OperationRow> {
+  const { operation_id } = operation;
   const refuse = (why: string) =>
-    new WarrenError('not_redrivable', `operation ${operationId}: ${why}`, about(operation));
+    new WarrenError('not_redrivable', `operation ${operation_id}: ${why}`, about(operation));
   if (operation.status !== 'parked') throw refuse(`it is ${operation.status}, only a parked operation can be redriven`);
   const [later] = await sql.query<{ operation_id: string }>(
     `select operation_id from operation
       where subject = $1 and operation_id <> $2 and (created_at > $3 or created_at >= $4 or finished_at > $4) limit 1`,
-    [operation.subject, operationId, operation.created_at, operation.finished_at],
+    [operation.subject, operation_id, operation.created_at, operation.finished_at],
   );
   if (later !== undefined) throw refuse(`a later operation (${later.operation_id}) has run on ${operation.subject}`);
   if (operation.kind === 'recycle' && !(await isDraining(sql, operation.subject))) {
@@ -110,13 +123,32 @@ async function redrive(sql: Sql, limits: Limits, operationId: string, caller: Ca
             due_at = clock_now(), told_at = clock_now(), told_count = 0,
             deadline_at = clock_now() + make_interval(secs => $2)
       where operation_id = $1 returning *`,
-    [operationId, deadlineSeconds(operation.kind, limits)],
+    [operation_id, deadlineSeconds(operation.kind, limits)],
   );
-  await openStep(sql, operationId);
+  await openStep(sql, operation_id);
   // The time that it lay parked is none that its snapshot took.
-  await sql.query('update snapshot_work set counts_from = clock_now() where operation_id = $1', [operationId]);
+  await sql.query('update snapshot_work set counts_from = clock_now() where operation_id = $1', [operation_id]);
   await note(sql, row ?? operation, caller, 'redriven');
-  return withInstance(sql, row ?? operation);
+  return row ?? operation;
+}
+
+/**
+ * Does something with an operation, locked. Asked again with the same Idempotency-Key nothing is done any more: what it
+ * has become since is the answer.
+ * @throws WarrenError operation_not_found, idempotency_key_reused.
+ */
+async function oncePerKey(
+  sql: Sql,
+  operationId: string,
+  caller: KeyedCaller,
+  work: (operation: OperationRow) => Promise<OperationRow>,
+): Promise<Asked> {
+  const locked = await lockOperation(sql, operationId);
+  const repeated = await recallCommand(sql, caller);
+  if (repeated !== null) return { ...(await withInstance(sql, repeated)), tell: [] };
+  const operation = await work(locked);
+  await rememberCommand(sql, caller, operation, operation.instance_id ?? operation.subject);
+  return { ...(await withInstance(sql, operation)), tell: [operation] };
 }
 
 async function lockOperation(sql: Sql, operationId: string): Promise<OperationRow> {

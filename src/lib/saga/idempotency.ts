@@ -1,6 +1,6 @@
 import { WarrenError } from '../errors.ts';
 import type { Sql } from '../ports.ts';
-import type { OperationRow } from '../saga/rows.ts';
+import type { OperationRow } from './rows.ts';
 
 /** `Idempotency-Key` of a request: kept 24 h per actor and endpoint. */
 export interface Idempotency {
@@ -9,12 +9,14 @@ export interface Idempotency {
   readonly body_hash: string;
 }
 
+/** Who asks, as far as a key goes. */
 interface Asking {
   readonly actor: string;
   readonly idempotency?: Idempotency;
 }
 
 export interface Remembered {
+  /** An instance, or the subject of an operation that is of none. */
   readonly instance_id: string;
   readonly operation_id: string | null;
 }
