@@ -118,6 +118,9 @@ export async function openLife() {
     store,
     settle,
     turn,
+    /** What the step handler and the recycle handler run with. */
+    deps,
+    events,
     command: { db, entropy, limits: LIMITS, namespace: 'qwenpaw-instances' },
     sweep: () =>
       sweep({
