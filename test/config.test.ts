@@ -32,6 +32,17 @@ test('a function must end before its lease', () => {
   expect(() => loadConfig(times)).toThrow(/WARREN_FUNCTION_SECONDS \(75\) must be below WARREN_LEASE_SECONDS/);
 });
 
+test("the assistants' web login is a name and a password, or neither", () => {
+  const login = { WARREN_ASSISTANT_USERNAME: 'warren', WARREN_ASSISTANT_PASSWORD: 'pw-placeholder' };
+  expect(loadConfig({ DATABASE_URL, ...login })).toMatchObject(login);
+  for (const name of ['WARREN_ASSISTANT_USERNAME', 'WARREN_ASSISTANT_PASSWORD']) {
+    const half = { DATABASE_URL, ...login, [name]: undefined };
+    expect(() => loadConfig(half)).toThrow(
+      /WARREN_ASSISTANT_USERNAME and WARREN_ASSISTANT_PASSWORD .* both or neither/,
+    );
+  }
+});
+
 test('master keys: the first is current; short, repeated or broken ones are refused', () => {
   const keysOf = (WARREN_MASTER_KEYS: string) => masterKeys(loadConfig({ DATABASE_URL, WARREN_MASTER_KEYS }));
   const key = Buffer.alloc(32, 1).toString('base64');

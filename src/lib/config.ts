@@ -43,6 +43,8 @@ const Environment = z.object({
   WARREN_JWT_SECRET: z.string().min(32).optional(),
   WARREN_JWT_ISSUER: z.string().min(1).default('warren'),
   WARREN_JWT_AUDIENCE: z.string().min(1).default('warren-api'),
+  WARREN_ASSISTANT_USERNAME: z.string().min(1).optional(),
+  WARREN_ASSISTANT_PASSWORD: z.string().min(1).optional(),
   WARREN_ADDRESS_MODE: z.enum(['pod_ip', 'dns', 'apiserver_proxy']).default('pod_ip'),
   WARREN_LEASE_SECONDS: seconds(75),
   WARREN_FUNCTION_SECONDS: seconds(60),
@@ -92,6 +94,11 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
       throw new Error(
         `WARREN_FUNCTION_SECONDS (${config.WARREN_FUNCTION_SECONDS}) must be below WARREN_LEASE_SECONDS ` +
           `(${config.WARREN_LEASE_SECONDS}): a function that outlives its lease works on what another has taken`,
+      );
+    }
+    if ((config.WARREN_ASSISTANT_USERNAME === undefined) !== (config.WARREN_ASSISTANT_PASSWORD === undefined)) {
+      throw new Error(
+        'configuration: WARREN_ASSISTANT_USERNAME and WARREN_ASSISTANT_PASSWORD are one login: set both or neither',
       );
     }
     return Object.freeze(config);

@@ -124,6 +124,8 @@ export interface ShardTemplate {
     readonly mounts: readonly string[];
   };
   readonly env: Readonly<Record<string, string>>;
+  /** Variables of the assistant that stand in a Secret of the namespace: no password in the registry or in a manifest. */
+  readonly env_from_secret?: Readonly<Record<string, { readonly secret: string; readonly key: string }>>;
   readonly image_pull_secrets: readonly string[];
   readonly run_as: { readonly user: number; readonly group: number };
   readonly grace_seconds: number;

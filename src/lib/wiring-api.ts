@@ -44,6 +44,7 @@ export const routeSettings = once((): RouteSettings => {
   return {
     keys: masterKeys(settings),
     pull_seconds: settings.WARREN_PULL_SECONDS,
+    max_age_seconds: settings.WARREN_DRAIN_SECONDS,
     address: {
       mode,
       namespace: settings.WARREN_NAMESPACE,

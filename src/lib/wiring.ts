@@ -112,12 +112,14 @@ function storeOf(config: Config): ObjectStorePort {
 }
 
 function assistantOf(config: Config, identity: Identity): AssistantPort {
-  const namespace = config.WARREN_NAMESPACE;
-  if (config.WARREN_ADDRESS_MODE !== 'apiserver_proxy')
-    return createAssistant({ mode: config.WARREN_ADDRESS_MODE, namespace });
+  const { WARREN_NAMESPACE: namespace, WARREN_ADDRESS_MODE: mode } = config;
+  const { WARREN_ASSISTANT_USERNAME: username, WARREN_ASSISTANT_PASSWORD: password } = config;
+  const login = username === undefined || password === undefined ? undefined : { username, password };
+  if (mode !== 'apiserver_proxy') return createAssistant({ mode, namespace, login });
   return createAssistant({
-    mode: 'apiserver_proxy',
+    mode,
     namespace,
+    login,
     apiServer: {
       url: required(config, 'WARREN_KUBE_URL'),
       ca: authority(config),

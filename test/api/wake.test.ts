@@ -53,6 +53,7 @@ test('looks every 100, 150, 225, 250 … ms, and no longer than it was asked to'
       keys: { current: 'k1', keys: new Map() },
       address: { mode: 'dns', namespace: 'n', kubeUrl: null },
       pull_seconds: 5,
+      max_age_seconds: 30,
     },
     now: () => now,
     async sleep(milliseconds) {

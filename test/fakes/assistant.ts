@@ -19,6 +19,8 @@ interface AssistantFaults {
   readonly brokenBackups: Set<string>;
   /** What an export gives instead of the archive's bytes. */
   damage: ((zip: Buffer) => Buffer) | null;
+  /** What everything but the version is refused with, as by a web login that Warren has no credentials for. */
+  refusal: string | null;
 }
 
 /**
@@ -29,7 +31,7 @@ export class FakeAssistants implements AssistantPort {
   unreachable = false;
   /** How long a backup takes; milliseconds of the world's clock. */
   backupMs = 1_000;
-  readonly faults: AssistantFaults = { brokenBackups: new Set(), damage: null };
+  readonly faults: AssistantFaults = { brokenBackups: new Set(), damage: null, refusal: null };
   /** Who was asked with which token and what it answered, for tests of misrouting. */
   readonly calls: {
     readonly pod: string | null;
@@ -137,6 +139,9 @@ export class FakeAssistants implements AssistantPort {
     const pod = this.#find(to, what);
     if (pod === 'unauthorized') {
       throw refused(`${what}: answered 401`, { unreachable: false, status: 401, code: 'unauthorized' });
+    }
+    if (this.faults.refusal !== null) {
+      throw refused(`${what}: ${this.faults.refusal}`, { unreachable: false, status: 401, code: 'login_refused' });
     }
     return this.#program(pod);
   }

@@ -119,6 +119,9 @@ export async function openLife(more: Partial<Limits> = {}) {
     store,
     settle,
     turn,
+    /** What the step handler and the recycle handler run with. */
+    deps,
+    events,
     command: { db, entropy, limits, namespace: 'qwenpaw-instances' },
     sweep: () =>
       sweep({

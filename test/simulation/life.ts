@@ -20,6 +20,7 @@ const SETTINGS = {
   address: { mode: 'pod_ip' as const, namespace: 'qwenpaw-instances', kubeUrl: null },
   keys: { current: 'k1', keys: new Map([['k1', MASTER_KEY]]) },
   pull_seconds: LIMITS.pull_seconds,
+  max_age_seconds: 30,
 };
 /** From here on to the end of a stop nothing more is said: nobody is routed there, and no look could see it any more. */
 const ENDING = new Set(['compare_work', 'stopping', 'stop', 'stopped']);

@@ -1,6 +1,7 @@
+import { OutsideError } from '../errors.ts';
 import type { OperationRow } from '../saga/rows.ts';
-import { done, fail, type Outcome, type Step } from '../saga/step.ts';
-import { workIfAnswered } from './work.ts';
+import { done, fail, type Outcome, type Step, type StepContext } from '../saga/step.ts';
+import { workUnlessSilent } from './work.ts';
 
 const LOOK_MS = 2_000;
 
@@ -8,13 +9,13 @@ const LOOK_MS = 2_000;
 const forced = ({ operation }: { readonly operation: Pick<OperationRow, 'input'> }): boolean =>
   operation.input['force'] === true;
 
-/** Before anything is touched: an assistant that works is not parked, nor one that does not say. */
+/** Before anything is touched: an assistant that works is not parked, nor one that does not say, or refuses to. */
 export const idle: Step = {
   name: 'idle',
   touches: 'nothing',
   when: (operation) => !forced({ operation }),
   async run(context) {
-    const work = await workIfAnswered(context);
+    const work = await workUnlessSilent(context);
     if (work === null)
       return fail('assistant_silent', 'the assistant does not say whether it works; force stages it all the same');
     if (work.running.length > 0) return fail('assistant_busy', work.running.join('; '));
@@ -24,7 +25,8 @@ export const idle: Step = {
 
 /**
  * After nobody new is sent there: waits as long as a route may be cached, then until nothing runs. What runs on past
- * the bound undoes an unforced stage; a forced one, and a retire, go on.
+ * the bound undoes an unforced stage; a forced one, and a retire, go on. So they do when the assistant refuses to say;
+ * an unforced stage fails with its words at once.
  */
 export const drain = (onBound: 'fail' | 'go_on'): Step => ({
   name: 'drain',
@@ -37,11 +39,23 @@ export const drain = (onBound: 'fail' | 'go_on'): Step => ({
     const state = { drain_since: since.toISOString() };
     const routes = limits.drain_seconds * 1000 - lasted;
     if (routes > 0) return { kind: 'look', after_ms: routes, detail: 'until no route leads here any more', state };
-    const work = await workIfAnswered(context);
-    if (work !== null && work.running.length === 0) return done({ detail: 'nothing runs' });
-    const what = work === null ? 'the assistant does not answer' : work.running.join('; ');
+    const goesOn = forced(context) || onBound === 'go_on';
+    const what = await holdingBack(context, goesOn);
+    if (what === null) return done({ detail: 'nothing runs' });
     if (lasted < limits.drain_max_seconds * 1000) return { kind: 'look', after_ms: LOOK_MS, detail: what, state };
-    if (forced(context) || onBound === 'go_on') return done({ detail: `goes on although ${what}` });
+    if (goesOn) return done({ detail: `goes on although ${what}` });
     return fail('assistant_busy', `still after ${limits.drain_max_seconds} s: ${what}`);
   },
 });
+
+/** What a drain waits for, in words; null when nothing runs. @throws OutsideError of a refusal, unless it goes on anyway. */
+async function holdingBack(context: StepContext, goesOn: boolean): Promise<string | null> {
+  try {
+    const work = await workUnlessSilent(context);
+    if (work === null) return 'the assistant does not answer';
+    return work.running.length === 0 ? null : work.running.join('; ');
+  } catch (error) {
+    if (goesOn && error instanceof OutsideError) return `the assistant refuses to say: ${error.message}`;
+    throw error;
+  }
+}

@@ -37,7 +37,20 @@ export async function workOf(context: StepContext): Promise<Work> {
   return { running, counters: JSON.stringify(counters) };
 }
 
-/** Like workOf, but silence is an answer: null. */
+/** Like workOf, but silence is an answer: null. @throws OutsideError when the assistant answers, and says no. */
+export async function workUnlessSilent(context: StepContext): Promise<Work | null> {
+  try {
+    return await workOf(context);
+  } catch (error) {
+    if (error instanceof OutsideError && error.unreachable) return null;
+    throw error;
+  }
+}
+
+/**
+ * Like workOf, but null when the assistant says nothing of its work, for whatever reason: after its end somebody else
+ * may answer at its address, with 401.
+ */
 export async function workIfAnswered(context: StepContext): Promise<Work | null> {
   try {
     return await workOf(context);

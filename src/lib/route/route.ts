@@ -14,6 +14,8 @@ export interface RouteSettings {
   readonly keys: MasterKeys;
   /** For ETAs: domain/start-class.ts. */
   readonly pull_seconds: number;
+  /** How long the route of an active instance may be cached: a drain waits as long. */
+  readonly max_age_seconds: number;
 }
 
 /** Whether the user has nothing that a new instance would stand in the way of: none, or one that never came to life. */
@@ -57,7 +59,7 @@ export function routeAnswer(
 ): Answer {
   const route = routeOf(row, userId, settings);
   const etag = `"${route.instance_id}.${routeVersion(route, row)}"`;
-  const headers = { etag, ...cachingOf(route) };
+  const headers = { etag, ...cachingOf(route, settings) };
   return matches(ifNoneMatch, etag) ? { status: 304, headers } : { status: 200, body: route, headers };
 }
 
@@ -139,10 +141,10 @@ function routeVersion({ state, endpoint, reason, next }: RouteShape, row: RouteR
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 16);
 }
 
-function cachingOf(route: RouteShape): Record<string, string> {
+function cachingOf(route: RouteShape, { max_age_seconds }: RouteSettings): Record<string, string> {
   switch (route.state) {
     case 'active':
-      return { 'cache-control': 'private, max-age=30, stale-if-error=86400' };
+      return { 'cache-control': `private, max-age=${max_age_seconds}, stale-if-error=86400` };
     case 'staging':
     case 'staged':
     case 'failed':

@@ -70,6 +70,22 @@ describe('the manifests of a shard', () => {
       subPath: 'secret',
     });
   });
+
+  test('a variable from a Secret reaches the assistant alone, by reference', () => {
+    const password = { QWENPAW_AUTH_PASSWORD: { secret: 'qwenpaw-login', key: 'password' } };
+    const secretive = parseShardTemplate({ ...template, env_from_secret: password });
+    const set = JSON.parse(JSON.stringify(shardManifests('07', secretive, 'n').statefulSet));
+    const { containers, initContainers } = set.spec.template.spec;
+    expect(containers[0].env.at(-1)).toEqual({
+      name: 'QWENPAW_AUTH_PASSWORD',
+      valueFrom: { secretKeyRef: { name: 'qwenpaw-login', key: 'password' } },
+    });
+    expect(JSON.stringify(initContainers)).not.toContain('qwenpaw-login');
+  });
+
+  test('of the default template leave the web login off: switched on without a user it lets everybody in', () => {
+    expect(template.env).toMatchObject({ QWENPAW_AUTH_ENABLED: 'false' });
+  });
 });
 
 describe('a shard template', () => {
@@ -78,6 +94,9 @@ describe('a shard template', () => {
     [{ ...template, claims: [] }, 'claims'],
     [{ ...template, claims: [template.claims[0], template.claims[0]] }, 'the same name'],
     [{ ...template, post_init: { ...template.post_init, mounts: ['/elsewhere'] } }, '/elsewhere is no mount'],
+    [{ ...template, env_from_secret: { TOKEN: 'in clear text' } }, 'env_from_secret.TOKEN'],
+    [{ ...template, env_from_secret: { TOKEN: { secret: 'No Name', key: 'k' } } }, 'is not the name of a Secret'],
+    [{ ...template, env: { A: '1' }, env_from_secret: { A: { secret: 's', key: 'k' } } }, 'A: stands in env too'],
     [{ ...template, resources: { requests: { cpu: 'much' }, limits: {} } }, 'is not a quantity'],
   ])('is refused with the name of the field', (input, message) => {
     expect(() => parseShardTemplate(input)).toThrow(message);

@@ -4,6 +4,7 @@ import { Agent, request } from 'undici';
 import { podName } from '../../domain/names.ts';
 import { OutsideError } from '../../errors.ts';
 import type { AssistantTarget } from '../../ports.ts';
+import { boundedBy } from '../../time-left.ts';
 import { type Answer, detailOf, isKubernetesStatus, LoggedIn, read } from './answers.ts';
 import { type Addressing, targetOf } from './target.ts';
 
@@ -29,7 +30,7 @@ export interface Call {
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | AsyncIterable<Uint8Array>;
-  /** Milliseconds, unless the target has its own. */
+  /** Milliseconds, unless the target has its own; less when the run has less left. */
   readonly deadline_ms: number;
   /** A GET that is not to be repeated. */
   readonly once?: boolean;
@@ -65,7 +66,7 @@ export class Calls {
 
   /** @throws OutsideError unreachable; `unauthorized` for another token; `login_refused`. Any other answer is returned. */
   async send(to: AssistantTarget, call: Call): Promise<Answer> {
-    const signal = AbortSignal.timeout(Math.max(1, Math.ceil(to.deadline_ms ?? call.deadline_ms)));
+    const signal = AbortSignal.timeout(boundedBy(to.deadline_ms ?? call.deadline_ms));
     const answer = await this.#sendLoggedIn(to, call, signal);
     if (answer.status !== 401 || isKubernetesStatus(answer.text)) return answer;
     throw new OutsideError('assistant', `${answer.what}: answered 401: ${answer.text.slice(0, 200)}`, {

@@ -1,5 +1,6 @@
 import { EventBridgeClient, PutEventsCommand, type PutEventsRequestEntry } from '@aws-sdk/client-eventbridge';
 import type { EventPort, OutboundEvent } from '../../ports.ts';
+import { boundedBy } from '../../time-left.ts';
 import { awsFailure } from '../aws-failure.ts';
 
 export interface EventsOptions {
@@ -9,7 +10,7 @@ export interface EventsOptions {
   readonly source?: string | undefined;
   /** Only for tests; otherwise the SDK reads AWS_ENDPOINT_URL_EVENTBRIDGE. */
   readonly endpoint?: string | undefined;
-  /** Milliseconds for each call. Default 5,000. */
+  /** Milliseconds for each call; less when its run has less left. Default 5,000. */
   readonly deadlineMs?: number | undefined;
 }
 
@@ -87,7 +88,7 @@ async function publishBatch(
 ): Promise<readonly string[]> {
   const command = new PutEventsCommand({ Entries: batch.map(({ entry }) => entry) });
   try {
-    const answer = await client.send(command, { abortSignal: AbortSignal.timeout(deadlineMs) });
+    const answer = await client.send(command, { abortSignal: AbortSignal.timeout(boundedBy(deadlineMs)) });
     if (!answer.FailedEntryCount) return [];
     return batch.filter((_, index) => answer.Entries?.[index]?.ErrorCode !== undefined).map(({ id }) => id);
   } catch (cause) {

@@ -3,7 +3,7 @@ import type { ClusterPort } from '../../ports.ts';
 import type { Authorization } from './authorization.ts';
 import { objectCalls } from './objects.ts';
 import { shardCalls } from './shards.ts';
-import { createTransport, type Deadline } from './transport.ts';
+import { createTransport } from './transport.ts';
 
 export { staticToken } from './authorization.ts';
 export { eksToken } from './eks-token.ts';
@@ -16,8 +16,8 @@ export interface ClusterOptions {
   /** staticToken(…) or eksToken(…): who this process is to the cluster. */
   readonly authorization: Authorization;
   readonly namespace: string;
-  /** Milliseconds for each call, or what is left when it starts. Default 10,000. */
-  readonly deadlineMs?: Deadline | undefined;
+  /** Milliseconds for each call; less when its run has less left. Default 10,000. */
+  readonly deadlineMs?: number | undefined;
 }
 
 /** The Kubernetes API as one identity. close() ends its idle connections (a function need not). */

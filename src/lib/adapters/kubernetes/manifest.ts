@@ -119,7 +119,7 @@ function assistant(template: ShardTemplate): Manifest {
     imagePullPolicy: 'IfNotPresent',
     command: template.command,
     ports: [{ name: 'http', containerPort: ASSISTANT_PORT, protocol: 'TCP' }],
-    env: [POD_NAME, RUNTIME_ID, ...environment(template.env)],
+    env: [POD_NAME, RUNTIME_ID, ...environment(template.env), ...fromSecrets(template)],
     resources: template.resources,
     startupProbe: probe(template.probes.startup),
     readinessProbe: probe(template.probes.readiness),
@@ -135,6 +135,12 @@ function assistant(template: ShardTemplate): Manifest {
 
 const environment = (variables: Readonly<Record<string, string>>): { name: string; value: string }[] =>
   Object.entries(variables).map(([name, value]) => ({ name, value }));
+
+const fromSecrets = ({ env_from_secret = {} }: ShardTemplate): Manifest[] =>
+  Object.entries(env_from_secret).map(([name, { secret, key }]) => ({
+    name,
+    valueFrom: { secretKeyRef: { name: secret, key } },
+  }));
 
 /** An exec probe sees the container's env, not what the wrapper exported: the command reads the token's file. */
 const probe = (template: ProbeTemplate): Manifest => ({

@@ -8,10 +8,8 @@ import {
   wrapHttpLibrary,
 } from '@kubernetes/client-node';
 import { Agent, request } from 'undici';
+import { boundedBy } from '../../time-left.ts';
 import type { Authorization } from './authorization.ts';
-
-/** Milliseconds: fixed, or what is left for this call, asked at its start. */
-export type Deadline = number | (() => number);
 
 export interface TransportOptions {
   /** `https://…`; plain http only reaches test servers. */
@@ -19,8 +17,8 @@ export interface TransportOptions {
   /** PEM of the CA that signed the API server's certificate; without it Node's own CAs are trusted. */
   readonly ca?: string | undefined;
   readonly authorization: Authorization;
-  /** For the whole call, retries included. Default 10 s. */
-  readonly deadlineMs?: Deadline | undefined;
+  /** Milliseconds for the whole call, retries included; less when its run has less left. Default 10,000. */
+  readonly deadlineMs?: number | undefined;
 }
 
 export interface Transport {
@@ -47,8 +45,9 @@ export function createTransport(options: TransportOptions): Transport {
     pipelining: 1,
   });
   const send = async (context: RequestContext): Promise<ResponseContext> => {
-    const end = performance.now() + deadlineOf(options.deadlineMs);
-    const signal = AbortSignal.timeout(Math.max(1, Math.round(end - performance.now())));
+    const deadlineMs = boundedBy(options.deadlineMs ?? DEFAULT_DEADLINE_MS);
+    const end = performance.now() + deadlineMs;
+    const signal = AbortSignal.timeout(deadlineMs);
     let answer: Answer;
     try {
       answer = await once(agent, context, signal, options.authorization);
@@ -106,9 +105,6 @@ async function once(
   }
   return { status: response.statusCode, headers, body: await response.body.text() };
 }
-
-const deadlineOf = (deadline: Deadline | undefined): number =>
-  typeof deadline === 'function' ? deadline() : (deadline ?? DEFAULT_DEADLINE_MS);
 
 /** Milliseconds of a Retry-After in seconds (the API server sends no dates), or null. */
 export function retryAfterMs(headers: Readonly<Record<string, string>>): number | null {

@@ -4,6 +4,7 @@ import * as z from 'zod';
 import { ASSISTANT_PORT } from '../../domain/names.ts';
 import { OutsideError } from '../../errors.ts';
 import type { DiscoveryEntry, DiscoveryPort } from '../../ports.ts';
+import { boundedBy } from '../../time-left.ts';
 import { createNacosHttp, type NacosAnswer, type NacosLogin } from './http.ts';
 
 export interface DiscoveryOptions {
@@ -13,7 +14,7 @@ export interface DiscoveryOptions {
   readonly service: string;
   readonly namespace?: string | undefined;
   readonly login?: NacosLogin | undefined;
-  /** Milliseconds for each call. Default 5,000. */
+  /** Milliseconds for each call; less when its run has less left. Default 5,000. */
   readonly deadlineMs?: number | undefined;
   /** Milliseconds since the epoch; for the end of the login token. */
   readonly now?: (() => number) | undefined;
@@ -39,7 +40,7 @@ export function createDiscovery(options: DiscoveryOptions): DiscoveryPort & { cl
   const grouped = `${GROUP}@@${options.service}`;
   const namespace = options.namespace ?? 'public';
   const http = createNacosHttp(base, options.login, options.now ?? Date.now);
-  const signal = (): AbortSignal => AbortSignal.timeout(options.deadlineMs ?? 5_000);
+  const signal = (): AbortSignal => AbortSignal.timeout(boundedBy(options.deadlineMs ?? 5_000));
 
   /** Runs one SDK call. The SDK tries three times and hides the status: the first HTTP refusal is kept and ends it. */
   async function viaSdk(what: string, call: (proxy: NameProxy) => Promise<string>): Promise<string> {

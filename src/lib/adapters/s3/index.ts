@@ -14,6 +14,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { OutsideError } from '../../errors.ts';
 import type { ObjectStorePort, OpenUpload, StoredObject } from '../../ports.ts';
+import { boundedBy } from '../../time-left.ts';
 import { awsFailure } from '../aws-failure.ts';
 import { collect } from './collect.ts';
 
@@ -24,7 +25,7 @@ export interface ObjectStoreOptions {
   readonly endpoint?: string | undefined;
   /** `http://host/bucket/key` instead of `http://bucket.host/key`, for stores that are not Amazon's. Default false. */
   readonly pathStyle?: boolean | undefined;
-  /** Milliseconds for a call that has no deadline of its own, repetitions included. Default 15,000. */
+  /** Milliseconds for a call that has no deadline of its own, repetitions included. Default 15,000. No call gets more than its run has left. */
   readonly deadlineMs?: number | undefined;
 }
 
@@ -39,7 +40,7 @@ const isNamed = (error: unknown, ...names: string[]): boolean => error instanceo
 export function createObjectStore(options: ObjectStoreOptions): ObjectStorePort & { close(): Promise<void> } {
   const { bucket: Bucket } = options;
   const deadline = (ms = options.deadlineMs ?? 15_000) => ({
-    abortSignal: AbortSignal.timeout(Math.max(1, Math.ceil(ms))),
+    abortSignal: AbortSignal.timeout(boundedBy(ms)),
   });
   const client = new S3Client({
     region: options.region,

@@ -1,6 +1,7 @@
 import { SendMessageBatchCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { OutsideError } from '../../errors.ts';
 import type { QueueName, QueuePort } from '../../ports.ts';
+import { boundedBy } from '../../time-left.ts';
 import { awsFailure } from '../aws-failure.ts';
 
 export interface QueueOptions {
@@ -9,7 +10,7 @@ export interface QueueOptions {
   readonly urls: Readonly<Partial<Record<QueueName, string>>>;
   /** Only for tests; otherwise the SDK reads AWS_ENDPOINT_URL_SQS and the usual credentials. */
   readonly endpoint?: string | undefined;
-  /** Milliseconds for a whole send of up to ten messages, its repetition included. Default 2,000. */
+  /** Milliseconds for a whole send of up to ten messages, its repetition included; less when its run has less left. Default 2,000. */
   readonly deadlineMs?: number | undefined;
 }
 
@@ -61,7 +62,7 @@ async function sendBatch(client: SQSClient, deadlineMs: number, { queue, url, me
   });
   let failed: { Id?: string | undefined; Code?: string | undefined; SenderFault?: boolean | undefined }[];
   try {
-    failed = (await client.send(command, { abortSignal: AbortSignal.timeout(deadlineMs) })).Failed ?? [];
+    failed = (await client.send(command, { abortSignal: AbortSignal.timeout(boundedBy(deadlineMs)) })).Failed ?? [];
   } catch (cause) {
     throw awsFailure('queue', `queue ${queue}`, cause);
   }
