@@ -1,3 +1,4 @@
+import { podName } from '../domain/names.ts';
 import { OutsideError } from '../errors.ts';
 import { appendHistory } from '../saga/history.ts';
 import type { OperationRow } from '../saga/rows.ts';
@@ -111,18 +112,24 @@ const step = (name: string, call: (call: SnapshotCall) => Promise<Progress>, und
     try {
       return await goOn(context, call);
     } catch (error) {
-      return withoutIt(context, error);
+      return await withoutIt(context, error);
     }
   },
   ...(undo === undefined ? {} : { undo }),
 });
 
+/** What ends where it was when it fails, so that the pod's successor is bound at once; a retire would be parked. */
+const mayEnd = ({ operation }: StepContext): boolean => operation.kind === 'snapshot' || operation.kind === 'stage';
+
 /**
  * A best-effort backup holds no stage up: what is refused is given up, and what cannot be reached once it has been
- * tried often enough. @throws `error` otherwise.
+ * tried often enough. Nor does anybody wait for an assistant whose pod was taken away. @throws `error` otherwise.
  */
-function withoutIt(context: StepContext, error: unknown): Outcome {
+async function withoutIt(context: StepContext, error: unknown): Promise<Outcome> {
   if (!(error instanceof OutsideError) || error.dependency === 'postgres') throw error;
+  if (error.dependency === 'assistant' && error.unreachable && mayEnd(context) && !(await isThere(context))) {
+    return fail('pod_replaced', `pod ${context.slot?.pod_uid} was taken away during its backup`);
+  }
   if (policyOf(context) !== 'best_effort') throw error;
   if (error.unreachable && (context.operation.state.tries ?? 0) < BEST_EFFORT_TRIES) throw error;
   const code = error.unreachable ? 'dependency_unreachable' : `${error.dependency}_refused`;
@@ -202,14 +209,38 @@ async function takenAgain(context: StepContext, work: Work): Promise<Outcome | n
 
 /**
  * A step that ends the assistant, taken only over a snapshot that has its last word: a runner that crashed after the
- * comparison leaves minutes in which a cron job may run. One that answers no more has been stopped already.
+ * comparison leaves minutes in which a cron job may run. One whose pod has gone has been stopped already.
  */
 export const ifStill = (step: Step): Step => ({
   ...step,
   async run(context) {
     const compared = !isLeft(context) && context.operation.state.work !== undefined;
     const work = compared ? await workIfAnswered(context) : null;
+    if (compared && work === null && (await isThere(context))) {
+      return { kind: 'retry', reason: 'the assistant does not say whether it worked since its snapshot', outage: true };
+    }
     return (work === null ? null : await takenAgain(context, work)) ?? step.run(context);
+  },
+});
+
+/** Whether the pod that the slot is bound to still stands. */
+async function isThere(context: StepContext): Promise<boolean> {
+  const { slot } = holding(context);
+  const pod = await context.cluster.getPod(podName(slot));
+  return pod !== null && pod.uid === slot.pod_uid && !pod.terminating;
+}
+
+/**
+ * The stop of a stage, which waits for nothing: work that was done since the comparison (a guard may hold the stop for
+ * hours) is in no snapshot, so that snapshot is not the last word of what it stops.
+ */
+export const ifSame = (step: Step): Step => ({
+  ...step,
+  async run(context) {
+    const { final, work } = context.operation.state;
+    const isSame = final !== true || (await workIfAnswered(context))?.counters === work;
+    const outcome = await step.run(context);
+    return isSame || outcome.kind !== 'done' ? outcome : { ...outcome, state: { ...outcome.state, final: false } };
   },
 });
 

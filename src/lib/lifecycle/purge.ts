@@ -3,12 +3,14 @@ import { type SlotRef, slotSubject } from '../domain/names.ts';
 import type { Sql } from '../ports.ts';
 import { appendHistory } from '../saga/history.ts';
 import { insertOperation, type NewOperation } from '../saga/operations.ts';
-import type { SlotRow } from '../saga/rows.ts';
+import type { OperationRow, SlotRow } from '../saga/rows.ts';
 import { type CommitEffect, done, fail, type Saga, type Step, type StepContext } from '../saga/step.ts';
 import type { Telling } from '../saga/tell.ts';
+import { ENDED } from '../saga/write.ts';
 import { recycleOf } from './recycle.ts';
 
-const LOOK_MS = 2_000;
+/** Each look is a lease and a message, and may be late by more than its pause gives back: not too often. */
+const LOOK_MS = 5_000;
 
 /** The point of no return: after this commit unretire is refused (invariants 3 and 6). */
 const begin: Step = {
@@ -83,20 +85,25 @@ async function drainAll(sql: Sql, context: StepContext): Promise<CommitEffect> {
 }
 
 /**
- * Waits for the recycles, and keeps what they saw gone as the proof. Its deadline stands still meanwhile: they wait for
- * places themselves, and one that was parked ends when a person redrives it.
+ * Waits for the recycles, and keeps what they saw gone as the proof. Its deadline stands still meanwhile, for they wait for
+ * places themselves. Where one needs a person, so does the purge.
  */
 const proof: Step = {
   name: 'proof',
   touches: 'nothing',
   async run(context) {
-    const left = await context.sql.query<SlotRef & { state: string; recycle: string | null }>(
+    const left = await context.sql.query<SlotRef & { state: string; recycle: OperationRow['status'] | null }>(
       `select s.shard_id, s.pod_index, s.state,
               (select o.status from operation o where o.subject = 'slot:' || s.shard_id || '/' || s.pod_index
                 and o.kind = 'recycle' order by o.created_at desc limit 1) as recycle
          from slot s where s.instance_id = $1`,
       [context.operation.subject],
     );
+    const stuck = left.find(({ state, recycle }) => state !== 'draining' || recycle === null || ENDED.has(recycle));
+    if (stuck !== undefined) {
+      const recycle = stuck.recycle === null ? 'has no recycle' : `its recycle is ${stuck.recycle}`;
+      return fail('recycle_stuck', `slot ${refOf(stuck)} is ${stuck.state}, and ${recycle}`);
+    }
     if (left.length > 0) {
       const states = left.map((slot) => `${refOf(slot)} is ${slot.state}, its recycle ${slot.recycle ?? 'gone'}`);
       return { kind: 'retry', reason: states.join('; '), hold: true, after_ms: LOOK_MS };

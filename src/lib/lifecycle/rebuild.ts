@@ -2,6 +2,7 @@ import { bindFault } from '../domain/freshness.ts';
 import { podName } from '../domain/names.ts';
 import { GUARD_LOOK_MS, guardHeld, guardsHolding, noteAbsence } from '../saga/guard.ts';
 import { done, fail, type Outcome, type Step } from '../saga/step.ts';
+import { repin } from './bind.ts';
 import { judgeClaims, readClaims, terminatingClaim } from './claims.ts';
 import { fillFromSnapshot } from './fill.ts';
 import { holding } from './held.ts';
@@ -25,6 +26,8 @@ export const volumes: Step = {
     };
     if (from === 'slot') return slotToRetake(context);
     if (from === 'snapshot' || from === 'empty') return rebuild(`a restore from ${from} was asked for`);
+    // A slot that a rebuild took and never filled: its volumes are its own, and empty.
+    if (slot.adopted_at === null && instance.activated_at !== null) return rebuild('its last rebuild did not end');
     const claims = await readClaims(context, slot);
     const fault = judgeClaims(recorded, claims, (claim, volume) =>
       bindFault(claim, volume, instance.instance_id, slot.adopted_at !== null),
@@ -47,10 +50,22 @@ export const fill: Step = {
   async run(context): Promise<Outcome> {
     if (context.operation.input['from'] === 'empty')
       return done({ detail: 'left empty', state: { rebuild: 'restart' } });
-    const outcome = await fillFromSnapshot(context);
+    const outcome = await orRepin(context);
     return outcome.kind === 'done' ? { ...outcome, state: { ...outcome.state, rebuild: 'restart' } } : outcome;
   },
 };
+
+/** A pod that was taken away is bound again before anything more is asked of it. */
+async function orRepin(context: Parameters<typeof fillFromSnapshot>[0]): Promise<Outcome> {
+  try {
+    return await fillFromSnapshot(context);
+  } catch (error) {
+    const { slot } = holding(context);
+    const pod = await context.cluster.getPod(podName(slot));
+    if (pod !== null && pod.uid === slot.pod_uid && !pod.terminating) throw error;
+    return repin(context, `pod ${slot.pod_uid} was taken away while it was filled`);
+  }
+}
 
 /** The generation rises before the restart: what still comes with the old token gets 401 from then on (invariant 6). */
 export const nextToken: Step = {

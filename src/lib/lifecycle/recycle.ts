@@ -19,6 +19,10 @@ const podGone: Step = {
   async run(context) {
     const slot = draining(context);
     const pod = await context.cluster.getPod(podName(slot));
+    // A registry older than an unretire: somebody lives on these claims.
+    if (pod !== null && pod.uid !== slot.pod_uid && !pod.gated && !pod.terminating) {
+      return suspect(`pod ${pod.name} (${pod.uid}) runs without a gate, and the registry does not know it`);
+    }
     if (slot.pod_uid === null || pod === null || pod.uid !== slot.pod_uid) return done({ detail: 'is gone' });
     if (!pod.terminating) await context.cluster.deletePod(podName(slot), slot.pod_uid);
     return {

@@ -114,7 +114,7 @@ async function judgeSnapshot(sql: Sql, slot: SlotRow, instance: InstanceRow | nu
   }
   const [left] = await sql.query<{ source: string | null }>(
     `select input ->> 'from' as source from operation
-      where subject = $1 and kind = 'restore' and status = 'succeeded' and state ->> 'left_slot' = $2
+      where subject = $1 and kind = 'restore' and state ->> 'left_slot' = $2
       order by operation_id desc limit 1`,
     [instance.instance_id, refOf(slot)],
   );

@@ -92,6 +92,11 @@ const decide: Step = {
   name: 'decide',
   touches: 'looks',
   async run(context) {
+    const { instance, slot } = holding(context);
+    // What it lived on lies in a quarantined slot, and what runs has nothing of it.
+    if (slot.adopted_at === null && instance.activated_at !== null && !isWaived(context.operation.input)) {
+      return fail('rebuild_unfinished', 'it stands on volumes that a rebuild did not fill: restore it first, or waive');
+    }
     const [row] = await context.sql.query<{ taken_at: Date }>(
       `select max(s.created_at) as taken_at from snapshot s join operation o using (operation_id)
         where s.instance_id = $1 and o.kind = 'stage' and o.status = 'succeeded' and (o.state ->> 'final')::boolean`,
@@ -164,9 +169,9 @@ async function goBack(sql: Sql, context: StepContext): Promise<undefined> {
   if (context.instance?.observed_state === 'retired') return undefined;
   const { instance } = holding(context);
   const { retires_from, pins } = context.operation.state;
-  const desired = retires_from ?? instance.desired_state;
+  const desired = retires_from ?? (await wantedBefore(context));
   const stopped = pins !== undefined && desired === 'active';
-  const observed = stopped ? 'failed' : instance.observed_state;
+  const observed = stopped ? 'failed' : instance.observed_state === 'restoring' ? 'staged' : instance.observed_state;
   await sql.query(
     `update instance_registry
         set desired_state = $2, observed_state = $3,

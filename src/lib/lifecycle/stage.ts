@@ -2,7 +2,7 @@ import type { Sql } from '../ports.ts';
 import { Refused } from '../saga/commit.ts';
 import { appendHistory } from '../saga/history.ts';
 import { done, fail, type Saga, type Step, type StepContext } from '../saga/step.ts';
-import { snapshotSteps } from './backup.ts';
+import { ifSame, snapshotSteps } from './backup.ts';
 import { failInstance } from './create.ts';
 import { drain, idle } from './drain.ts';
 import { holding } from './held.ts';
@@ -52,7 +52,7 @@ export const stage: Saga = {
   on_failure: 'undo',
   point_of_no_return: 'stop',
   place_until: 'stopping',
-  steps: [idle, deregister, drain('fail'), ...snapshotSteps, stopping, stop, stopped(parkInstance)],
+  steps: [idle, deregister, drain('fail'), ...snapshotSteps, stopping, ifSame(stop), stopped(parkInstance)],
   undone: goOn,
   parked: failInstance,
 };

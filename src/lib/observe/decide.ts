@@ -85,7 +85,7 @@ function reasonOf(pod: PodCondensed, before: PodCondensed | null): string {
  */
 function mayRecover(held: Held): boolean {
   if (held.observed_state !== 'failed' || held.slot_pod_uid !== held.pod_uid) return false;
-  if (held.last_status === 'parked') return false;
+  if (held.last_status === 'parked') return held.last_kind === 'snapshot';
   return !(held.last_status === 'rolled_back' && (held.last_kind === 'rebind' || held.last_kind === 'create'));
 }
 

@@ -173,11 +173,16 @@ export function afterRetry(
   outcome: Extract<Outcome, { kind: 'retry' }>,
   limits: Limits,
   jitter: (tries: number) => number,
+  lateBy = 0,
 ): NextRow {
   const tries = operation.state.tries ?? 0;
   const pause = Math.max(outcome.after_ms ?? jitter(tries), 0);
   const left = Math.max(0, limits.outage_max_seconds * 1000 - operation.outage_ms);
-  const lost = outcome.hold ? pause : outcome.outage ? Math.min(left, pause + (outcome.took_ms ?? 0)) : 0;
+  const lost = outcome.hold
+    ? pause + Math.min(5_000, lateBy)
+    : outcome.outage
+      ? Math.min(left, pause + (outcome.took_ms ?? 0))
+      : 0;
   const code = outcome.hold ? 'held' : outcome.outage ? 'dependency_unreachable' : 'retrying';
   const undoing = operation.status === 'undoing';
   return {

@@ -102,12 +102,14 @@ async function redrive(sql: Sql, limits: Limits, operation: OperationRow, caller
   if (operation.kind === 'recycle' && !(await isDraining(sql, operation.subject))) {
     throw refuse(`${operation.subject} is not draining (a quarantined slot is released first)`);
   }
+  // Only those that bring it to life again say that it starts: nobody else would end that.
   await sql.query(
     `update instance_registry
-        set observed_state = case when pod_uid is null then 'pending' else 'starting' end, observed_reason = null,
-            revision = revision + 1, updated_at = clock_now()
-      where instance_id = $1 and desired_state = 'active' and observed_state = 'failed'`,
-    [operation.instance_id],
+        set observed_state = case when $2 = 'restore' then 'restoring' when pod_uid is null then 'pending' else 'starting' end,
+            observed_reason = null, revision = revision + 1, updated_at = clock_now()
+      where instance_id = $1 and observed_state = 'failed'
+        and (desired_state = 'active' and $2 in ('create', 'rebind') or desired_state = 'staged' and $2 = 'restore')`,
+    [operation.instance_id, operation.kind],
   );
   if (operation.kind === 'grow') {
     await sql.query(`update shard set stopped_at = null, stopped_reason = null where 'shard:' || shard_id = $1`, [

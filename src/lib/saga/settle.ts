@@ -60,8 +60,12 @@ async function settle(
     return { operation: row, tell: [tellingOf(row, outcome.after_ms)], goOn: false };
   }
   if (outcome.kind === 'retry') {
-    const next = afterRetry(operation, outcome, deps.limits, (tries) =>
-      fullJitter(deps.entropy, tries, RETRY_BASE_MS, RETRY_CAP_MS),
+    const next = afterRetry(
+      operation,
+      outcome,
+      deps.limits,
+      (tries) => fullJitter(deps.entropy, tries, RETRY_BASE_MS, RETRY_CAP_MS),
+      Math.max(0, context.now.getTime() - operation.due_at.getTime()) + (outcome.took_ms ?? 0),
     );
     const row = await writeOperation(deps.db, operation, next);
     return { operation: row, tell: [tellingOf(row, next.due_in_ms ?? 0)], goOn: false };

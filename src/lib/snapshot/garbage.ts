@@ -70,33 +70,50 @@ async function giveUpEnded(db: Database): Promise<void> {
   }
 }
 
+/** What is under the snapshots' prefix for longer than a day, and the registry does not know. */
+export interface Unknown {
+  /** Keys of uploads that became garbage. */
+  readonly uploads: readonly string[];
+  /** Keys of objects, which are left alone. */
+  readonly objects: readonly string[];
+}
+
 /**
- * For a daily run: objects and uploads under the snapshots' prefix that are older than a day and that the registry does
- * not know (a call crashed between the store and its commit) become garbage. Returns their keys.
+ * For a daily run. Uploads that nobody knows (a call crashed between the store and its commit) become garbage; objects
+ * are only told: they may be the snapshots of a registry that was restored from an older backup, or of another one.
+ * @throws OutsideError when the object store is away.
  */
-export async function findUnknown({ db, store, entropy }: GarbageDeps): Promise<readonly string[]> {
+export async function findUnknown({ db, store, entropy }: GarbageDeps): Promise<Unknown> {
   const old = entropy.now() - UNKNOWN_MS;
   const uploads = (await store.listUploads(PREFIX)).filter(({ begun_at }) => begun_at.getTime() < old);
   const objects = (await store.list(PREFIX)).filter(({ modified_at }) => modified_at.getTime() < old);
-  const all = [...objects.map(({ key }) => ({ key, upload_id: '' })), ...uploads];
+  return {
+    uploads: await byPage(uploads, (page) =>
+      db.query(UNKNOWN_UPLOADS, [page.map(({ key }) => key), page.map(({ upload_id }) => upload_id)]),
+    ),
+    objects: await byPage(objects, (page) => db.query(UNKNOWN_OBJECTS, [page.map(({ key }) => key)])),
+  };
+}
+
+async function byPage<T>(
+  all: readonly T[],
+  ask: (page: readonly T[]) => Promise<readonly { object_key: string }[]>,
+): Promise<readonly string[]> {
   const found: string[] = [];
   for (let first = 0; first < all.length; first += PAGE) {
-    const page = all.slice(first, first + PAGE);
-    const rows = await db.query<{ object_key: string }>(UNKNOWN, [
-      page.map(({ key }) => key),
-      page.map(({ upload_id }) => upload_id),
-    ]);
-    found.push(...rows.map(({ object_key }) => object_key));
+    found.push(...(await ask(all.slice(first, first + PAGE))).map(({ object_key }) => object_key));
   }
   return found;
 }
 
-const UNKNOWN = `
+const UNKNOWN_UPLOADS = `
   insert into snapshot_garbage (object_key, upload_id)
   select f.key, f.upload_id from unnest($1::text[], $2::text[]) as f (key, upload_id)
-   where case f.upload_id when '' then ${unnamed('f.key')}
-              else not exists (select 1 from snapshot_work w where w.upload_id = f.upload_id) end
+   where not exists (select 1 from snapshot_work w where w.upload_id = f.upload_id)
   on conflict do nothing returning object_key`;
+const UNKNOWN_OBJECTS = `
+  select f.key as object_key from unnest($1::text[]) as f (key)
+   where ${unnamed('f.key')} and not exists (select 1 from snapshot_garbage g where g.object_key = f.key)`;
 
 async function isUnnamed(db: Database, key: string): Promise<boolean> {
   const rows = await db.query(`select 1 where ${unnamed('$1')}`, [key]);

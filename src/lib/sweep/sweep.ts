@@ -3,6 +3,7 @@ import type { Limits } from '../config.ts';
 import type { Entropy } from '../domain/ids.ts';
 import { exportHeads } from '../history/index.ts';
 import type { ClusterPort, Database, DiscoveryPort, EventPort, ObjectStorePort, QueuePort } from '../ports.ts';
+import { appendHistory } from '../saga/history.ts';
 import { publishHistory } from '../saga/publish.ts';
 import { type Telling, tell } from '../saga/tell.ts';
 import { collectGarbage, findUnknown, retainSnapshots } from '../snapshot/index.ts';
@@ -85,12 +86,7 @@ export async function sweep(deps: SweepDeps): Promise<SweepReport> {
     const proof = await part('cluster mark', () => turnMark(db, deps.cluster, randomUUID()), unproven);
     const published = await part('history', () => publishHistory(db, deps.events), 0);
     await part('old rows', () => prune(db), undefined);
-    // Last: what is only tidied keeps nothing waiting.
-    const tidied = () => part('snapshots', () => tidySnapshots(deps), undefined);
-    if (!proof.ours) {
-      await tidied();
-      return { ...IDLE, ran: true, told: untold.length, published, held: proof.message };
-    }
+    if (!proof.ours) return { ...IDLE, ran: true, told: untold.length, published, held: proof.message };
     await part('history heads', () => exportHeads(db, deps.store, new Date(deps.entropy.now())), null);
     await part('stopped shards', () => clearStoppedShards(db), undefined);
     const rebinds = await part('rebinds', () => collectRebinds(db, deps.entropy, deps.limits), none);
@@ -99,7 +95,8 @@ export async function sweep(deps: SweepDeps): Promise<SweepReport> {
     await tell(deps, [...rebinds, ...warming, ...purges]);
     const plan = await part('discovery', () => repairDiscovery(db, deps.discovery), { register: [], deregister: [] });
     await part('discovery health check', () => deps.discovery.assertHealthCheckNone(), undefined);
-    await tidied();
+    // Last: what is only tidied keeps nothing waiting.
+    await part('snapshots', () => tidySnapshots(deps), undefined);
     return {
       ran: true,
       told: untold.length,
@@ -123,11 +120,30 @@ async function tidySnapshots(deps: SweepDeps): Promise<void> {
   const day = await takeNamedLease(deps.db, 'unknown objects', DAY_SECONDS);
   if (day === null) return;
   try {
-    await findUnknown(deps);
+    await reportUnknown(deps.db, (await findUnknown(deps)).objects);
   } catch (error) {
     await releaseNamedLease(deps.db, 'unknown objects', day);
     throw error;
   }
+}
+
+/** Keys that an alert names. */
+const NAMED = 5;
+
+/** Objects that nobody knows are never deleted here: a person finds out whose they are. */
+async function reportUnknown(db: Database, keys: readonly string[]): Promise<void> {
+  if (keys.length === 0) return;
+  const named = keys.slice(0, NAMED).join(', ');
+  const message = `${keys.length} objects under snapshots/ are known to nobody: ${named}${keys.length > NAMED ? ', …' : ''}`;
+  await db.tx((sql) =>
+    appendHistory(sql, {
+      subject: 'cluster',
+      actor: 'sweep',
+      role: 'system',
+      action: 'alert',
+      after: { code: 'snapshots_unknown', message },
+    }),
+  );
 }
 
 async function prune(db: Database): Promise<void> {
