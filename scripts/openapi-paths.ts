@@ -28,6 +28,16 @@ import {
   slotSchema,
 } from '../src/lib/api/schemas.ts';
 
+/** Headers of answers that a caller acts on. */
+export type ResponseHeader = 'ETag' | 'Cache-Control' | 'Retry-After' | 'WWW-Authenticate';
+
+/** What succeeds with one status. */
+interface ApiAnswer {
+  readonly description: string;
+  readonly schema?: z.ZodType;
+  readonly headers?: readonly ResponseHeader[];
+}
+
 /** One operation of the API as docs/openapi.json tells of it. */
 export interface ApiOperation {
   /** The function's name in serverless.yml. */
@@ -37,10 +47,12 @@ export interface ApiOperation {
   readonly summary: string;
   readonly input: z.ZodObject;
   /** What succeeds, by status. */
-  readonly answers: Readonly<Record<string, { readonly description: string; readonly schema?: z.ZodType }>>;
+  readonly answers: Readonly<Record<string, ApiAnswer>>;
   /** Problems beyond 400, 401, 413, 500 and 503, which every operation may answer. */
   readonly problems: Readonly<Record<string, string>>;
   readonly headers?: readonly ('if-none-match' | 'idempotency-key')[];
+  /** Headers that every problem of it has, beside those that its codes bring. */
+  readonly problemHeaders?: readonly ResponseHeader[];
 }
 
 const listOf = (item: z.ZodType) =>
@@ -50,6 +62,8 @@ const listOf = (item: z.ZodType) =>
   });
 
 const shown = (schema: z.ZodType) => ({ '200': { description: 'what was asked for', schema } });
+/** An instance on its way says when to ask again; one that rests or runs does not. */
+const ROUTE_HEADERS = ['ETag', 'Cache-Control', 'Retry-After'] as const;
 const noInstance = { '404': 'instance_not_found' };
 const noOperation = { '404': 'operation_not_found' };
 
@@ -62,11 +76,16 @@ export const API: readonly ApiOperation[] = [
     summary: 'Where a user’s assistant answers now',
     input: routeInput,
     answers: {
-      '200': { description: 'the route of a live instance, whatever its state', schema: routeSchema },
-      '304': { description: 'the ETag still holds' },
+      '200': {
+        description: 'the route of a live instance, whatever its state',
+        schema: routeSchema,
+        headers: ROUTE_HEADERS,
+      },
+      '304': { description: 'the ETag still holds', headers: ROUTE_HEADERS },
     },
     problems: { '404': 'no_instance', '410': 'instance_retired' },
     headers: ['if-none-match'],
+    problemHeaders: ['Cache-Control'],
   },
   {
     name: 'wake',
@@ -75,12 +94,17 @@ export const API: readonly ApiOperation[] = [
     summary: 'Gets a user’s assistant to answer, waiting for it if asked',
     input: wakeInput,
     answers: {
-      '200': { description: 'it is active', schema: routeSchema },
-      '202': { description: 'it is on its way; ask again after Retry-After', schema: routeSchema },
+      '200': { description: 'it is active', schema: routeSchema, headers: ['Cache-Control'] },
+      '202': {
+        description: 'it is on its way; ask again after Retry-After',
+        schema: routeSchema,
+        headers: ['Cache-Control', 'Retry-After'],
+      },
     },
     problems: {
       '404': 'no_instance',
-      '409': 'instance_failed, rolling_back, capacity_exhausted',
+      '409':
+        'staged, instance_failed, not_restorable, operation_in_flight, rolling_back, capacity_exhausted, idempotency_key_reused',
       '410': 'instance_retired',
     },
     headers: ['idempotency-key'],
@@ -95,7 +119,10 @@ export const API: readonly ApiOperation[] = [
       '200': { description: 'the user’s instance already lives', schema: commandSchema },
       '202': { description: 'accepted, or accepted before and under way', schema: commandSchema },
     },
-    problems: { '409': 'idempotency_key_reused, operation_in_flight, rolling_back', '503': 'capacity_exhausted' },
+    problems: {
+      '409': 'operation_in_flight, rolling_back, instance_failed, idempotency_key_reused',
+      '503': 'capacity_exhausted',
+    },
     headers: ['idempotency-key'],
   },
   {
@@ -132,7 +159,7 @@ export const API: readonly ApiOperation[] = [
     summary: 'Parks an active assistant',
     input: stageInput,
     answers: { '202': { description: 'accepted, or accepted before and under way', schema: commandSchema } },
-    problems: { ...noInstance, '409': 'not_stageable, operation_in_flight, rolling_back' },
+    problems: { ...noInstance, '409': 'not_stageable, operation_in_flight, rolling_back, idempotency_key_reused' },
     headers: ['idempotency-key'],
   },
   {
@@ -145,7 +172,7 @@ export const API: readonly ApiOperation[] = [
     problems: {
       ...noInstance,
       '403': 'role_not_allowed',
-      '409': 'not_restorable, operation_in_flight, rolling_back',
+      '409': 'not_restorable, operation_in_flight, rolling_back, idempotency_key_reused',
     },
     headers: ['idempotency-key'],
   },
@@ -156,7 +183,7 @@ export const API: readonly ApiOperation[] = [
     summary: 'Ends an assistant; its volumes stay for the grace period',
     input: retireInput,
     answers: { '202': { description: 'accepted, or accepted before and under way', schema: commandSchema } },
-    problems: { ...noInstance, '409': 'operation_in_flight', '410': 'instance_retired' },
+    problems: { ...noInstance, '409': 'operation_in_flight, idempotency_key_reused', '410': 'instance_retired' },
     headers: ['idempotency-key'],
   },
   {
@@ -166,7 +193,7 @@ export const API: readonly ApiOperation[] = [
     summary: 'Brings a retired instance back within its grace period',
     input: unretireInput,
     answers: { '202': { description: 'accepted, or accepted before and under way', schema: commandSchema } },
-    problems: { ...noInstance, '409': 'not_unretirable' },
+    problems: { ...noInstance, '409': 'not_unretirable, operation_in_flight, idempotency_key_reused' },
     headers: ['idempotency-key'],
   },
   {
@@ -176,7 +203,11 @@ export const API: readonly ApiOperation[] = [
     summary: 'Takes a snapshot without stopping the assistant',
     input: snapshotInput,
     answers: { '202': { description: 'accepted, or accepted before and under way', schema: commandSchema } },
-    problems: { ...noInstance, '409': 'instance_failed, operation_in_flight' },
+    problems: {
+      ...noInstance,
+      '409': 'staged, instance_failed, operation_in_flight, rolling_back, idempotency_key_reused',
+      '410': 'instance_retired',
+    },
     headers: ['idempotency-key'],
   },
   {
@@ -227,7 +258,8 @@ export const API: readonly ApiOperation[] = [
     summary: 'Asks an operation to stop and to be undone',
     input: operationInput,
     answers: { '202': { description: 'noted', schema: commandSchema } },
-    problems: { ...noOperation, '409': 'not_cancellable' },
+    problems: { ...noOperation, '409': 'not_cancellable, rolling_back, idempotency_key_reused' },
+    headers: ['idempotency-key'],
   },
   {
     name: 'redriveOperation',
@@ -236,7 +268,8 @@ export const API: readonly ApiOperation[] = [
     summary: 'Lets a parked operation go on from the step that failed',
     input: operationInput,
     answers: { '202': { description: 'it goes on', schema: commandSchema } },
-    problems: { ...noOperation, '409': 'not_redrivable' },
+    problems: { ...noOperation, '409': 'not_redrivable, operation_in_flight, idempotency_key_reused' },
+    headers: ['idempotency-key'],
   },
   {
     name: 'activity',
@@ -253,7 +286,13 @@ export const API: readonly ApiOperation[] = [
     path: '/v1/openapi.json',
     summary: 'This document',
     input: openapiInput,
-    answers: shown(z.record(z.string(), z.unknown())),
+    answers: {
+      '200': {
+        description: 'what was asked for',
+        schema: z.record(z.string(), z.unknown()),
+        headers: ['Cache-Control'],
+      },
+    },
     problems: {},
   },
 ];

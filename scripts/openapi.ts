@@ -1,9 +1,14 @@
 // Writes docs/openapi.json from the zod schemas: node scripts/openapi.ts. A test compares the two.
 import { writeFileSync } from 'node:fs';
 import * as z from 'zod';
-import { createDocument, type ZodOpenApiOperationObject, type ZodOpenApiPathsObject } from 'zod-openapi';
+import {
+  createDocument,
+  type ZodOpenApiHeadersObject,
+  type ZodOpenApiOperationObject,
+  type ZodOpenApiPathsObject,
+} from 'zod-openapi';
 import { problemSchema } from '../src/lib/api/schemas.ts';
-import { API, type ApiOperation } from './openapi-paths.ts';
+import { API, type ApiOperation, type ResponseHeader } from './openapi-paths.ts';
 
 /** Where the committed document stands. */
 export const OPENAPI_FILE = new URL('../docs/openapi.json', import.meta.url);
@@ -15,6 +20,16 @@ const HEADERS = {
     .optional()
     .meta({ description: '1–128 visible ASCII characters; kept for 24 hours per caller and endpoint' }),
 };
+
+const RESPONSE_HEADERS = {
+  ETag: z.string().meta({ description: 'changes with the route, not with the time that is left' }),
+  'Cache-Control': z.string().meta({ description: 'how long the answer may be kept' }),
+  'Retry-After': z.int().min(1).optional().meta({ description: 'seconds, where waiting helps' }),
+  'WWW-Authenticate': z.string().meta({ description: 'Bearer' }),
+} satisfies Record<ResponseHeader, z.ZodType>;
+
+/** Codes that say when to ask again. */
+const WAITING = /\b(operation_in_flight|rolling_back|capacity_exhausted|registry_unavailable)\b/;
 
 const COMMON_PROBLEMS: Readonly<Record<string, string>> = {
   '400': 'invalid_request, malformed_json',
@@ -75,14 +90,23 @@ function describe(operation: ApiOperation): ZodOpenApiOperationObject {
 
 function answersOf({ answers }: ApiOperation): ZodOpenApiOperationObject['responses'] {
   return Object.fromEntries(
-    Object.entries(answers).map(([status, { description, schema }]) => [
+    Object.entries(answers).map(([status, { description, schema, headers = [] }]) => [
       status,
-      schema === undefined ? { description } : { description, content: { 'application/json': { schema } } },
+      {
+        description,
+        ...headersOf(headers),
+        ...(schema !== undefined && { content: { 'application/json': { schema } } }),
+      },
     ]),
   );
 }
 
-function problemsOf({ problems }: ApiOperation): ZodOpenApiOperationObject['responses'] {
+function headersOf(names: readonly ResponseHeader[]): { headers?: ZodOpenApiHeadersObject } {
+  if (names.length === 0) return {};
+  return { headers: z.object(Object.fromEntries(names.map((name) => [name, RESPONSE_HEADERS[name]]))) };
+}
+
+function problemsOf({ problems, problemHeaders = [] }: ApiOperation): ZodOpenApiOperationObject['responses'] {
   const codes: Record<string, string> = { ...COMMON_PROBLEMS };
   for (const [status, more] of Object.entries(problems)) {
     codes[status] = codes[status] === undefined ? more : `${more}, ${codes[status]}`;
@@ -90,7 +114,15 @@ function problemsOf({ problems }: ApiOperation): ZodOpenApiOperationObject['resp
   return Object.fromEntries(
     Object.entries(codes).map(([status, description]) => [
       status,
-      { description, content: { 'application/problem+json': { schema: problemSchema } } },
+      {
+        description,
+        ...headersOf([
+          ...problemHeaders,
+          ...(WAITING.test(description) ? (['Retry-After'] as const) : []),
+          ...(status === '401' ? (['WWW-Authenticate'] as const) : []),
+        ]),
+        content: { 'application/problem+json': { schema: problemSchema } },
+      },
     ]),
   );
 }

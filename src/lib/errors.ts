@@ -10,7 +10,6 @@ const CODES = {
   instance_not_found: [404, 'No instance has this id'],
   operation_not_found: [404, 'No operation has this id'],
   slot_not_found: [404, 'There is no such slot'],
-  not_found: [404, 'There is nothing here'],
   operation_in_flight: [409, 'Another operation is in flight'],
   rolling_back: [409, 'An operation is being rolled back'],
   not_cancellable: [409, 'The operation can no longer be cancelled'],

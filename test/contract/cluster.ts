@@ -105,7 +105,7 @@ export function describeCluster(name: string, { setup, teardown }: ClusterSetup)
       expect(await on.step.readToken(on.shardId, pod(0))).toBe('token-0');
       expect(await on.step.readToken(on.shardId, pod(5))).toBe('token-5');
       await on.step.applyShard(on.shardId, on.template);
-      expect(await on.sweep.readToken(on.shardId, pod(0))).toBe('token-0');
+      expect(await on.step.readToken(on.shardId, pod(0))).toBe('token-0');
     });
 
     test('a gate opens for the pod of that uid, once, with owner and exact id', async () => {
@@ -173,6 +173,11 @@ export function describeCluster(name: string, { setup, teardown }: ClusterSetup)
       const old = await freshClaim(3);
       await expect(on.step.deleteClaim(claim(3), old.uid)).rejects.toMatchObject({ status: 403, unreachable: true });
       await expect(on.sweep.deletePod(pod(3), NOBODY)).rejects.toMatchObject({ status: 403, unreachable: true });
+      await expect(on.sweep.readToken(on.shardId, pod(3))).rejects.toMatchObject({ status: 403, unreachable: true });
+      await expect(on.recycle.openGate(pod(3), NOBODY, owner)).rejects.toMatchObject({
+        status: 403,
+        unreachable: true,
+      });
       expect(await on.recycle.deleteClaim(claim(99), old.uid)).toBe('gone');
       expect(await on.recycle.deleteClaim(claim(3), NOBODY)).toBe('gone');
       expect(await on.recycle.deleteClaim(claim(3), old.uid)).toBe('deleted');

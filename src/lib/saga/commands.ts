@@ -48,7 +48,10 @@ export function cancelOperation(deps: CommandDeps, operationId: string, caller: 
 async function cancel(sql: Sql, operation: OperationRow, caller: Caller): Promise<OperationRow> {
   const { operation_id } = operation;
   if (operation.status === 'undoing') {
-    throw new WarrenError('rolling_back', `operation ${operation_id} is being rolled back already`, about(operation));
+    throw new WarrenError('rolling_back', `operation ${operation_id} is being rolled back already`, {
+      ...about(operation),
+      retryAfterSeconds: 2,
+    });
   }
   const open = ['queued', 'pending', 'running', 'waiting'].includes(operation.status);
   const tooLate = isPastStop(operation.step);

@@ -99,7 +99,7 @@ describe('the fake cluster', () => {
     world.faults.failedCreate.set('00', 'exceeded quota: pods=1');
     world.setReplicas('00', 2);
     fake.settle();
-    expect((await fake.as('sweep').failedCreate('00', new Date(0)))?.message).toContain('exceeded quota');
+    expect((await fake.as('step').failedCreate('00', new Date(0)))?.message).toContain('exceeded quota');
     world.faults.failedCreate.clear();
     fake.settle();
     expect(world.pods.size).toBe(2);

@@ -10,6 +10,7 @@ import type {
   VolumeView,
 } from '../../../src/lib/ports.ts';
 import { type FakePod, type FakeSet, viewOfClaim, viewOfPod, viewOfSet } from './objects.ts';
+import { CALLS } from './rights.ts';
 import type { FakeWorld } from './world.ts';
 
 /** The identities of deploy/; what each may do is checked as RBAC would. */
@@ -35,14 +36,15 @@ export class FakeCluster implements ClusterPort {
     if (this.#world.faults.unreachable) {
       throw new OutsideError('kubernetes', `${verb} ${name}: connect ECONNREFUSED`, { unreachable: true });
     }
+    this.#assertAllowed(verb);
     const answer = effect();
     await this.#intercept?.('after', verb, name);
     return answer;
   }
 
-  #allow(verb: keyof ClusterPort, ...identities: FakeIdentity[]): void {
-    if (this.#identity !== 'admin' && !identities.includes(this.#identity))
-      throw refusal(403, `${this.#identity} may not ${verb}`);
+  #assertAllowed(verb: keyof ClusterPort): void {
+    if (this.#identity === 'admin' || CALLS[this.#identity].includes(verb)) return;
+    throw refusal(403, `${this.#identity} may not ${verb}`);
   }
 
   identity(): Promise<{ cluster_uid: string; nonce: string | null }> {
@@ -54,7 +56,6 @@ export class FakeCluster implements ClusterPort {
 
   writeMark(previous: string | null, next: string): Promise<'written' | 'refused'> {
     return this.#call('writeMark', 'warren-owner', () => {
-      this.#allow('writeMark', 'sweep');
       if (this.#world.nonce !== previous) return 'refused';
       this.#world.nonce = next;
       return 'written';
@@ -70,7 +71,6 @@ export class FakeCluster implements ClusterPort {
 
   openGate(name: string, uid: string, owner: OwnerMarks): Promise<'opened' | 'refused' | 'gone'> {
     return this.#call('openGate', name, () => {
-      this.#allow('openGate', 'step', 'recycle');
       const pod = this.#world.pods.get(name);
       if (pod === undefined) return 'gone';
       if (pod.uid !== uid || !pod.gated) return 'refused';
@@ -98,7 +98,6 @@ export class FakeCluster implements ClusterPort {
 
   deletePod(name: string, uid: string, resourceVersion?: string): Promise<'deleted' | 'gone'> {
     return this.#call('deletePod', name, () => {
-      this.#allow('deletePod', 'step', 'recycle');
       const pod = this.#world.pods.get(name);
       if (pod === undefined || pod.uid !== uid) return 'gone';
       if (resourceVersion !== undefined && resourceVersion !== String(pod.version)) return 'gone';
@@ -127,7 +126,6 @@ export class FakeCluster implements ClusterPort {
 
   deleteClaim(name: string, uid: string): Promise<'deleted' | 'gone'> {
     return this.#call('deleteClaim', name, () => {
-      this.#allow('deleteClaim', 'recycle');
       const claim = this.#world.claims.get(name);
       if (claim === undefined || claim.uid !== uid) return 'gone';
       this.#world.deleteClaim(claim, this.#identity);
@@ -137,7 +135,6 @@ export class FakeCluster implements ClusterPort {
 
   releaseVolume(volumeName: string, claimUid: string): Promise<'released' | 'refused' | 'gone'> {
     return this.#call('releaseVolume', volumeName, () => {
-      this.#allow('releaseVolume', 'recycle');
       const volume = this.#world.volumes.get(volumeName);
       if (volume === undefined) return 'gone';
       if (volume.claimUid !== claimUid) return 'refused';
@@ -153,7 +150,6 @@ export class FakeCluster implements ClusterPort {
 
   getVolume(volumeName: string): Promise<VolumeView | null> {
     return this.#call('getVolume', volumeName, () => {
-      this.#allow('getVolume', 'recycle');
       const volume = this.#world.volumes.get(volumeName);
       return volume === undefined
         ? null
