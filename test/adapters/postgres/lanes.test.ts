@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { createDatabase } from '../../../src/lib/adapters/postgres/index.ts';
@@ -74,6 +75,26 @@ it('a transaction has its turn on the only connection, however many statements c
   await stream;
   expect(row).toEqual({ two: 2 });
 });
+
+it('a statement that waits for a lock holds up those behind it, and no others once it has waited', async () => {
+  const db = database(5);
+  await db.query('create table if not exists locked (id int primary key)');
+  await db.query('insert into locked values (1) on conflict do nothing');
+  let release = (): void => {};
+  const released = new Promise<void>((done) => {
+    release = done;
+  });
+  const holding = db.tx(async (sql) => {
+    await sql.query('select 1 from locked for update');
+    await released;
+  });
+  await sleep(50);
+  const waiting = times(2, () => db.query('update locked set id = id'));
+  await sleep(600);
+  await db.query('select 1 as past_it');
+  release();
+  await Promise.all([holding, waiting]);
+}, 5_000);
 
 it('a lane nobody can be connected for fails its statements, and is tried anew by the next', async () => {
   const refused = createDatabase({ url: 'postgres://127.0.0.1:9/none', poolMax: 1, connectTimeoutMs: 500 });
