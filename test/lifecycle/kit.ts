@@ -48,7 +48,8 @@ export async function openLife(more: Partial<Limits> = {}) {
       return seed / 2_147_483_647;
     },
   };
-  const database = await cloneDatabase({ now: () => new Date(clock.now) });
+  // As a function has it: what asks beside its own transaction would wait for itself.
+  const database = await cloneDatabase({ now: () => new Date(clock.now), poolMax: 1 });
   const { db } = database;
   const observations: Observation[] = [];
   const kubernetes = createFakeKubernetes({ entropy, onObservation: (seen) => observations.push(seen) });

@@ -24,7 +24,7 @@ const begin: Step = {
     }
     const { instance } = holding(context);
     return done({
-      state: { retires_from: await wantedBefore(context) },
+      state: { retires_from: await wantedBefore(context.sql, context) },
       commit: async (sql) => {
         await sql.query(
           `update instance_registry set desired_state = 'retired', revision = revision + 1, updated_at = clock_now()
@@ -39,10 +39,10 @@ const begin: Step = {
 };
 
 /** What the instance was wanted to be: the retire that parked before this one still knows. */
-async function wantedBefore(context: StepContext): Promise<DesiredState> {
+async function wantedBefore(sql: Sql, context: StepContext): Promise<DesiredState> {
   const { instance } = holding(context);
   if (instance.desired_state !== 'retired') return instance.desired_state;
-  const [row] = await context.sql.query<{ wanted: DesiredState }>(
+  const [row] = await sql.query<{ wanted: DesiredState }>(
     `select state ->> 'retires_from' as wanted from operation
       where subject = $1 and kind = 'retire' and state ->> 'retires_from' in ('active', 'staged')
       order by operation_id desc limit 1`,
@@ -169,7 +169,7 @@ async function goBack(sql: Sql, context: StepContext): Promise<undefined> {
   if (context.instance?.observed_state === 'retired') return undefined;
   const { instance } = holding(context);
   const { retires_from, pins } = context.operation.state;
-  const desired = retires_from ?? (await wantedBefore(context));
+  const desired = retires_from ?? (await wantedBefore(sql, context));
   const stopped = pins !== undefined && desired === 'active';
   const observed = stopped ? 'failed' : instance.observed_state === 'restoring' ? 'staged' : instance.observed_state;
   await sql.query(
