@@ -27,15 +27,6 @@ const states = async ({ instance_id }: InstanceRow) => {
   const { desired_state, observed_state } = await life.instance(instance_id);
   return `${desired_state}/${observed_state}`;
 };
-async function until(operation: string, step: string): Promise<void> {
-  for (let turns = 0; turns < 400; turns += 1) {
-    const { step: present, status } = await life.operation(operation);
-    if (present === step) return;
-    if (!(await life.turn())) life.clock.now += 1_000;
-    if (['succeeded', 'parked', 'rolled_back', 'cancelled'].includes(status)) break;
-  }
-  throw new Error(`never came to ${step}: ${JSON.stringify(await life.operation(operation))}`);
-}
 async function staged(userId: string): Promise<InstanceRow> {
   const instance = await life.born(userId);
   life.program(instance).chat('default', `remember ${userId}`);
@@ -54,7 +45,7 @@ async function parkHere(operation: string) {
 async function parkedRebuild(user: string) {
   const instance = await staged(user);
   const op = await accept(instance, restoreCommand({ from: 'snapshot' }));
-  await until(op, 'ready');
+  await life.until(op, 'ready');
   await parkHere(op);
   return { instance, op };
 }
@@ -71,7 +62,7 @@ it('a restore after a rebuild that parked does not open an empty assistant', asy
 it('a restore that parked goes on when redriven', async () => {
   const instance = await staged('t2');
   const op = await accept(instance, restoreCommand({ from: 'volumes' }));
-  await until(op, 'ready');
+  await life.until(op, 'ready');
   await parkHere(op);
   await redriveOperation(life.command, op, CALLER);
   await life.settle(3600);
@@ -83,10 +74,10 @@ it("work done between a stage's comparison and its stop is not lost by a retire 
   const instance = await life.born('t3');
   life.program(instance).chat('default', 'before');
   const op = await accept(instance, STAGE);
-  await until(op, 'drain');
+  await life.until(op, 'drain');
   // the guard trips: the stage is held at stop until somebody acknowledges
   await life.db.query(`insert into guard (kind, absent, expected) values ('pod', 12, 40)`);
-  await until(op, 'stop');
+  await life.until(op, 'stop');
   for (let n = 0; n < 5; n++) {
     life.clock.now += 10_000;
     await life.turn();
@@ -110,9 +101,9 @@ it('an assistant that is silent for a moment when a retire would stop it is not 
   const instance = await life.born('t4');
   life.program(instance).chat('default', 'before');
   const op = await accept(instance, RETIRE);
-  await until(op, 'drain');
+  await life.until(op, 'drain');
   await life.db.query(`insert into guard (kind, absent, expected) values ('pod', 12, 40)`);
-  await until(op, 'stop');
+  await life.until(op, 'stop');
   life.clock.now += 10_000;
   await life.turn();
   life.program(instance).chat('default', 'during the hold');
@@ -129,9 +120,9 @@ it('an assistant that is silent for a moment when a retire would stop it is not 
 it('a wake noted on a stage, then a retire that is cancelled: it does not stay restoring for ever', async () => {
   const instance = await life.born('t5');
   const op = await accept(instance, STAGE);
-  await until(op, 'drain');
+  await life.until(op, 'drain');
   await life.db.query(`insert into guard (kind, absent, expected) values ('pod', 12, 40)`);
-  await until(op, 'stop');
+  await life.until(op, 'stop');
   await life.db.query(`delete from guard`);
   await turnStageBack(life.db, instance.instance_id, CALLER);
   const r = await accept(instance, RETIRE);
@@ -151,9 +142,9 @@ it('a wake noted on a stage, then a retire that is cancelled: it does not stay r
 it('a deadline stands still while the guard holds', async () => {
   const instance = await life.born('t6');
   const op = await accept(instance, STAGE);
-  await until(op, 'drain');
+  await life.until(op, 'drain');
   await life.db.query(`insert into guard (kind, absent, expected) values ('pod', 12, 40)`);
-  await until(op, 'stop');
+  await life.until(op, 'stop');
   await life.turn();
   const left = async () => (await life.operation(op)).deadline_at.getTime() - life.clock.now;
   const before = await left();
@@ -173,7 +164,7 @@ it('a redriven snapshot writes no state of its instance', async () => {
   life.assistants.backupMs = 600_000;
   life.clock.now += 5_000;
   const op = await accept(instance, snapshotCommand({ reason: 'x' }));
-  await until(op, 'backup');
+  await life.until(op, 'backup');
   life.clock.now += 5_000;
   await parkHere(op);
   await life.db.query(
@@ -189,9 +180,9 @@ it('a retire of an instance whose rebuild parked does not take the unfilled assi
   const instance = await staged('t8');
   const before = instance.snapshot_ref;
   const ro = await accept(instance, restoreCommand({ from: 'snapshot' }));
-  await until(ro, 'ready');
+  await life.until(ro, 'ready');
   life.store.unreachable = true;
-  await until(ro, 'fill');
+  await life.until(ro, 'fill');
   await parkHere(ro);
   life.store.unreachable = false;
   await accept(instance, RETIRE);
@@ -223,7 +214,7 @@ it('release of a slot that a restore from empty left, which parked and was follo
   await life.settle(3600);
   expect((await life.operation(st)).status).toBe('succeeded');
   const op = await accept(instance, restoreCommand({ from: 'empty' }));
-  await until(op, 'ready');
+  await life.until(op, 'ready');
   await parkHere(op);
   life.clock.now += 1000;
   await accept(instance, restoreCommand({ from: 'volumes' }));
@@ -242,9 +233,9 @@ it('release of a slot that a restore from empty left, which parked and was follo
 it('a pod that is taken away while a rebuild fills it is bound again, not waited for', async () => {
   const instance = await staged('t12');
   const op = await accept(instance, restoreCommand({ from: 'snapshot' }));
-  await until(op, 'ready');
+  await life.until(op, 'ready');
   life.store.unreachable = true;
-  await until(op, 'fill');
+  await life.until(op, 'fill');
   life.store.unreachable = false;
   const now = await life.instance(instance.instance_id);
   const pod = life.kubernetes.world.pods.get(podName(now));
@@ -259,7 +250,7 @@ it('an assistant that is evicted during a snapshot is rebound soon', async () =>
   const instance = await life.born('t13');
   life.assistants.backupMs = 60_000;
   const op = await accept(instance, snapshotCommand({ reason: 'x' }));
-  await until(op, 'backup');
+  await life.until(op, 'backup');
   const pod = life.kubernetes.world.pods.get(podName(instance));
   if (pod === undefined) throw new Error('no pod');
   life.kubernetes.world.deletePod(pod, 'outsider');

@@ -111,6 +111,17 @@ export async function openLife(more: Partial<Limits> = {}) {
     }
   }
 
+  /** Goes on until the operation has come to the step. @throws Error when it never does. */
+  async function until(operation: string, step: string): Promise<void> {
+    for (let turns = 0; turns < 400; turns += 1) {
+      const { step: present, status } = await operationOf(operation);
+      if (present === step) return;
+      if (!(await turn())) clock.now += 1_000;
+      if (['succeeded', 'parked', 'rolled_back', 'cancelled'].includes(status)) break;
+    }
+    throw new Error(`never came to ${step}: ${JSON.stringify(await operationOf(operation))}`);
+  }
+
   return {
     db,
     clock,
@@ -120,6 +131,7 @@ export async function openLife(more: Partial<Limits> = {}) {
     store,
     settle,
     turn,
+    until,
     /** What the step handler and the recycle handler run with. */
     deps,
     events,
@@ -146,8 +158,7 @@ export async function openLife(more: Partial<Limits> = {}) {
     live,
     instance: async (id: string): Promise<InstanceRow> =>
       one(db.query<InstanceRow>('select * from instance_registry where instance_id = $1', [id])),
-    operation: async (id: string): Promise<OperationRow> =>
-      one(db.query<OperationRow>('select * from operation where operation_id = $1', [id])),
+    operation: operationOf,
     slot: (instance: InstanceRow): Promise<SlotRow> =>
       one(
         db.query<SlotRow>('select * from slot where shard_id = $1 and pod_index = $2', [
@@ -158,6 +169,10 @@ export async function openLife(more: Partial<Limits> = {}) {
     program: (instance: InstanceRow) => assistants.programOf(podName(instance)),
     close: () => database.drop(),
   };
+
+  function operationOf(id: string): Promise<OperationRow> {
+    return one(db.query<OperationRow>('select * from operation where operation_id = $1', [id]));
+  }
 
   async function live(userId: string): Promise<InstanceRow> {
     return one(

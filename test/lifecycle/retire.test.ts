@@ -41,17 +41,6 @@ const entry = async ({ instance_id }: InstanceRow, action: string) =>
 const listed = async (userId: string) =>
   (await life.discovery.list()).filter(({ metadata }) => metadata['user_id'] === userId).length;
 
-/** Goes on until the operation has come to the step; the test fails when it never does. */
-async function until(operation: string, step: string): Promise<void> {
-  for (let turns = 0; turns < 400; turns += 1) {
-    const { step: present, status } = await life.operation(operation);
-    if (present === step) return;
-    if (!(await life.turn())) life.clock.now += 1_000;
-    if (['succeeded', 'parked', 'rolled_back', 'cancelled'].includes(status)) break;
-  }
-  throw new Error(`never came to ${step}: ${JSON.stringify(await life.operation(operation))}`);
-}
-
 async function ended(operation: string, status = 'succeeded') {
   await life.settle(3_600);
   const row = await life.operation(operation);
@@ -78,7 +67,7 @@ describe('the final snapshot has the last word', () => {
     const instance = await life.born('late-chat');
     life.assistants.backupMs = 20_000;
     const operation = await accept(instance, retire());
-    await until(operation, 'backup');
+    await life.until(operation, 'backup');
     life.program(instance).chat('default', 'one last thing');
     expect((await ended(operation)).state.takes).toBe(2);
     const taken = await snapshots(instance);
@@ -97,9 +86,9 @@ describe('the final snapshot has the last word', () => {
     life.program(instance).addCron('default', job);
     life.assistants.backupMs = 20_000;
     const operation = await accept(instance, retire());
-    await until(operation, 'backup');
+    await life.until(operation, 'backup');
     life.program(instance).setCron('job-1', 'running');
-    await until(operation, 'compare_work');
+    await life.until(operation, 'compare_work');
     for (let looks = 0; looks < 5; looks += 1) {
       life.clock.now += 2_000;
       await life.turn();
@@ -114,7 +103,7 @@ describe('the final snapshot has the last word', () => {
     const instance = await life.born('gap');
     life.assistants.backupMs = 20_000;
     const operation = await accept(instance, retire());
-    await until(operation, 'backup');
+    await life.until(operation, 'backup');
     life.program(instance).chat('default', 'in the gap');
     // As a runner leaves it that crashed after it had compared.
     await life.db.query(`update operation set step = 'stop', due_at = clock_now() where operation_id = $1`, [
@@ -165,7 +154,7 @@ describe('a staged instance', () => {
     await wakeAndStage(instance, 'since the snapshot');
     const writes = life.discovery.writes.length;
     const operation = await accept(instance, retire());
-    await until(operation, 'ready');
+    await life.until(operation, 'ready');
     expect([await states(instance), await listed('napping')]).toEqual(['retired/staged', 0]);
     await ended(operation);
     expect(life.discovery.writes.slice(writes).map(({ verb }) => verb)).not.toContain('register');
@@ -194,7 +183,7 @@ describe('a staged instance', () => {
       const instance = await staged(userId);
       await wakeAndStage(instance, 'since the snapshot');
       const operation = await accept(instance, retire());
-      if (step === 'ready') await until(operation, step);
+      if (step === 'ready') await life.until(operation, step);
       await cancelOperation({ db: life.db, limits: life.command.limits }, operation, CALLER);
       await ended(operation, 'cancelled');
       expect([await states(instance), await listed(userId)]).toEqual(['staged/staged', 0]);
@@ -212,7 +201,7 @@ describe('a staged instance', () => {
 it('an active one is listed again when its retire is cancelled', async () => {
   const instance = await life.born('stays');
   const operation = await accept(instance, retire());
-  await until(operation, 'drain');
+  await life.until(operation, 'drain');
   expect(await listed('stays')).toBe(0);
   await cancelOperation({ db: life.db, limits: life.command.limits }, operation, CALLER);
   await ended(operation, 'cancelled');
@@ -222,11 +211,11 @@ it('an active one is listed again when its retire is cancelled', async () => {
 it('an active one that was evicted and started unrouted has failed when its retire is cancelled, until its rebind', async () => {
   const instance = await life.born('evicted');
   const operation = await accept(instance, retire());
-  await until(operation, 'drain');
+  await life.until(operation, 'drain');
   const pod = life.kubernetes.world.pods.get(podName(instance));
   if (pod === undefined) throw new Error('its pod is not there');
   life.kubernetes.world.deletePod(pod, 'outsider');
-  await until(operation, 'ready');
+  await life.until(operation, 'ready');
   await cancelOperation({ db: life.db, limits: life.command.limits }, operation, CALLER);
   for (let turns = 0; (await life.operation(operation)).status !== 'cancelled' && turns < 50; turns += 1)
     await life.turn();
@@ -245,7 +234,7 @@ it('a second retire after one that parked knows what the instance was: cancelled
   await ended(await accept(instance, retire()), 'parked');
   life.store.spoil = null;
   const second = await accept(instance, retire({ waive_backup: 'the store is broken' }));
-  await until(second, 'drain');
+  await life.until(second, 'drain');
   await cancelOperation({ db: life.db, limits: life.command.limits }, second, CALLER);
   await ended(second, 'cancelled');
   expect(await states(instance)).toBe('active/active');
@@ -307,7 +296,7 @@ describe('waiver and purge', () => {
     const instance = await life.born('begun');
     await ended(
       await accept(instance, retire({ grace_days: 0 })).then(async (operation) => {
-        await until(operation, 'stopped');
+        await life.until(operation, 'stopped');
         return operation;
       }),
     );

@@ -84,6 +84,9 @@ describe('an instance whose pod', () => {
   it('is Ready again is active again, at the address it has now', () => {
     expect(decide(FAILED, seen('u1', { pod_ip: '127.10.0.9' }))).toEqual({ do: 'recover', pod_ip: '127.10.0.9' });
     expect(decide(ACTIVE, seen('u1', {}))).toEqual({ do: 'nothing' });
+    // A snapshot changes nothing of it, parked or not.
+    const parked = { ...FAILED, last_kind: 'snapshot', last_status: 'parked' } as const;
+    expect(decide(parked, seen('u1', {}))).toMatchObject({ do: 'recover' });
   });
 
   it.each<[string, Partial<Held>]>([

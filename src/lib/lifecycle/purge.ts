@@ -9,7 +9,7 @@ import type { Telling } from '../saga/tell.ts';
 import { ENDED } from '../saga/write.ts';
 import { recycleOf } from './recycle.ts';
 
-/** Each look is a lease and a message, and may be late by more than its pause gives back: not too often. */
+/** Each look is a lease and a message, and a recycle takes longer than that. */
 const LOOK_MS = 5_000;
 
 /** The point of no return: after this commit unretire is refused (invariants 3 and 6). */
